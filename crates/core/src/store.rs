@@ -1,0 +1,198 @@
+//! The contract that every store keeps.
+
+use std::{error::Error, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::{
+    Claim, ClaimRequest, DoubtReason, Fence, Lease, Owner, Record, RecordDigest, Scope, StateName, StoredResponse,
+};
+
+// === types ===
+
+/// Where records live. One verb is one atomic write; [`crate::decide`] is the specification, and
+/// the conformance suite (feature `conformance`) is the judge.
+///
+/// # Guards
+/// Every write after the claim names record, fence, owner (where the lease has one) and the states
+/// that it may leave, and answers [`Written::Stale`] when no row matches; a stale write changes
+/// nothing. An expired record is absent for every verb.
+///
+/// # Cancellation
+/// Dropping a verb's future leaves open whether the verb was applied; it never leaves a half-applied
+/// one. What follows from that is said at each verb.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug + 'static {
+    /// Attempts to become the executor.
+    ///
+    /// Cancelled: the claim may stand with nobody to execute it; send the same claim again (same
+    /// owner) or [`withdraw`](Self::withdraw) it.
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError>;
+
+    /// Moves the lease's end to `length` from now. Leaves: in flight, also after the lease ended, as
+    /// long as nobody took over. Cancelled: harmless either way.
+    async fn extend(&self, lease: &Lease, length: Duration) -> Result<Written, StoreError>;
+
+    /// Stores the response. Leaves: in flight and unknown, also after the lease ended. A record that
+    /// was completed under the same fence by the same owner is this call's own earlier success;
+    /// without an owner there is no such excuse.
+    ///
+    /// Cancelled: send it again; it is stored once.
+    async fn complete(&self, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError>;
+
+    /// Says that the outcome was lost: the record becomes unknown at once. Leaves: in flight.
+    /// Cancelled: send it again.
+    async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError>;
+
+    /// Gives the lease back; a repeat executes. Leaves: in flight. Cancelled: send it again; if it was
+    /// applied the second one is stale.
+    async fn release(&self, lease: &Lease) -> Result<Written, StoreError>;
+
+    /// Undoes a claim whose caller gave up before anything was sent. Leaves: in flight. It must reach
+    /// the store after that claim; a store whose claims can overtake each other remembers it.
+    /// Cancelled: send it again.
+    async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError>;
+
+    /// Reads a record, with its response if it is completed. Cancelled: nothing happens.
+    async fn get(&self, record: RecordDigest) -> Result<Option<(Record, Option<StoredResponse>)>, StoreError>;
+
+    /// Lists records, oldest first, without their responses. Cancelled: nothing happens.
+    async fn list(&self, filter: &Filter) -> Result<Vec<Record>, StoreError>;
+
+    /// Deletes a record on an operator's word, if it still has this fence and this state; one whose
+    /// lease is live only when `force` says so. Cancelled: look with [`get`](Self::get).
+    async fn purge(
+        &self,
+        record: RecordDigest,
+        fence: Fence,
+        state: StateName,
+        force: bool,
+    ) -> Result<Written, StoreError>;
+
+    /// Deletes up to `rows` expired records, and turns up to `rows` abandoned records whose policy
+    /// forbids a takeover into unknown ones. Never blocks claims for longer than one such batch.
+    /// Cancelled: a batch is applied or not; the next pass goes on.
+    async fn reap(&self, rows: usize) -> Result<Reaped, StoreError>;
+
+    /// Counts the living records. Cancelled: nothing happens.
+    async fn census(&self) -> Result<Census, StoreError>;
+}
+
+/// What a write after the claim did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a stale write changed nothing"]
+pub enum Written {
+    /// It is stored.
+    Done,
+    /// The record has another fence or state by now, or is gone; nothing changed.
+    Stale,
+}
+
+/// Which records to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this state.
+    pub state: Option<StateName>,
+    /// Only in flight past the lease.
+    pub abandoned: bool,
+    /// Only this scope.
+    pub scope: Option<Scope>,
+    /// Only this key.
+    pub key: Option<crate::IdempotencyKey>,
+    /// At most so many; 0 means [`Filter::ROWS_MAX`].
+    pub rows: usize,
+}
+
+/// What one pass of the reaper did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// Expired records deleted.
+    pub expired: usize,
+    /// Abandoned records that became unknown.
+    pub doubted: usize,
+}
+
+/// How many records are in which state, expired ones left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Under a live lease.
+    pub in_flight: u64,
+    /// Lease ended, nothing completed, a repeat may take over.
+    pub abandoned: u64,
+    /// Stored responses.
+    pub completed: u64,
+    /// Waiting for an operator.
+    pub unknown: u64,
+}
+
+/// A store could not do what it was asked. Somebody else holding a record is never an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct StoreError {
+    kind: ErrorKind,
+    text: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What a caller can do about a [`StoreError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Not reachable, or it failed; try again later. Whether a write was applied is open.
+    Unavailable,
+    /// Too much is queued; nothing was applied.
+    Overloaded,
+    /// No room left for a new record; nothing was applied.
+    Full,
+    /// What the store holds cannot be read; a person must look.
+    Corrupt,
+    /// Another record has the same digest; nothing was applied.
+    Collision,
+}
+
+// === impl Filter ===
+
+impl Filter {
+    /// The most records that one call lists.
+    pub const ROWS_MAX: usize = 1000;
+
+    /// How many records this filter allows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self.rows {
+            0 => Self::ROWS_MAX,
+            rows => rows.min(Self::ROWS_MAX),
+        }
+    }
+
+    /// Whether a living record belongs to the list.
+    #[must_use]
+    pub fn matches(&self, record: &Record, now: crate::Timestamp) -> bool {
+        self.state.is_none_or(|state| state == record.state.name())
+            && (!self.abandoned || record.is_abandoned(now))
+            && self.scope.as_ref().is_none_or(|scope| scope == record.id.scope())
+            && self.key.as_ref().is_none_or(|key| key == record.id.key())
+    }
+}
+
+// === impl StoreError ===
+
+impl StoreError {
+    /// An error in the house's form: lower case, no full stop, what failed with which value.
+    #[must_use]
+    pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), source: None }
+    }
+
+    /// The driver's error behind it.
+    #[must_use]
+    pub fn with_source(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
