@@ -57,6 +57,8 @@ pub struct Completed {
     pub response: Arc<StoredResponse>,
     /// When it was stored, by the store's clock.
     pub completed_at: Timestamp,
+    /// When the key will be new again, by the store's clock: what clients are told.
+    pub expires_at: Timestamp,
     /// What was left of the record's life when the store was asked; count it on a monotonic clock.
     pub expires_in: Duration,
 }
@@ -96,7 +98,9 @@ pub enum Decision {
     Replay {
         /// When it was stored.
         completed_at: Timestamp,
-        /// What is left of the record's life.
+        /// When the record ends.
+        expires_at: Timestamp,
+        /// What is left of its life.
         expires_in: Duration,
     },
     /// Write nothing and answer this.
@@ -124,7 +128,8 @@ pub fn decide(record: Option<&Record>, request: &ClaimRequest, now: Timestamp) -
     }
     match &record.state {
         State::Completed { completed_at, .. } => {
-            Decision::Replay { completed_at: *completed_at, expires_in: record.expires_at.since(now) }
+            let (completed_at, expires_at) = (*completed_at, record.expires_at);
+            Decision::Replay { completed_at, expires_at, expires_in: expires_at.since(now) }
         }
         State::Unknown { since, reason } => {
             Decision::Answer(Claim::Unknown(Doubted { reason: reason.clone(), since: *since }))

@@ -80,10 +80,10 @@ impl Store for MemoryStore {
         }
         match decide(row.map(|row| &row.record), request, now) {
             Decision::Answer(claim) => Ok(claim),
-            Decision::Replay { completed_at, expires_in } => {
+            Decision::Replay { completed_at, expires_at, expires_in } => {
                 let response = row.and_then(|row| row.response.clone());
                 let response = response.ok_or_else(|| missing_response(digest))?;
-                Ok(Claim::Completed(Completed { response, completed_at, expires_in }))
+                Ok(Claim::Completed(Completed { response, completed_at, expires_at, expires_in }))
             }
             Decision::Acquire { attempt, lease } => {
                 if row.is_none() && table.rows.len() >= self.records_max {

@@ -63,8 +63,8 @@ fn a_completed_record_is_replayed() {
     let request = request(Backend::Plain, 1);
     let record = completed(&request);
     let now = START.after(LEASE);
-    let expires_in = record.expires_at.since(now);
-    assert_eq!(decide(Some(&record), &request, now), Decision::Replay { completed_at: START, expires_in });
+    let (expires_at, expires_in) = (record.expires_at, record.expires_at.since(now));
+    assert_eq!(decide(Some(&record), &request, now), Decision::Replay { completed_at: START, expires_at, expires_in });
 }
 
 #[test]
