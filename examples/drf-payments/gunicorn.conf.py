@@ -8,6 +8,9 @@ workers = 4
 worker_class = "gthread"
 threads = 4
 
+# The project is loaded once, before the workers are forked.
+preload_app = True
+
 # A storm opens hundreds of connections in one instant; a full queue would refuse some of them.
 backlog = 2048
 
