@@ -205,7 +205,8 @@ mod tests {
         let scope = |route: &Route, headers: &[(&'static str, &[u8])]| {
             identify(route, &parts("POST", headers).headers).unwrap().scope
         };
-        let (a, b) = (scope(&route, &[("authorization", b"Bearer A")]), scope(&route, &[("authorization", b"Bearer B")]));
+        let (a, b) =
+            (scope(&route, &[("authorization", b"Bearer A")]), scope(&route, &[("authorization", b"Bearer B")]));
         assert_ne!(a, b);
         route.scope = vec![ScopePart::Header(HeaderName::from_static("x-org"))];
         let (a, b) = (

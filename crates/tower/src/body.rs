@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use pin_project_lite::pin_project;
 use tokio::sync::mpsc;
 
@@ -48,12 +48,24 @@ pin_project! {
     enum ResponseSource<B> {
         Passed { #[pin] body: B },
         Whole { bytes: Option<Bytes>, trailers: Option<HeaderMap> },
-        Relayed { frames: Frames, remaining: Option<u64> },
+        Relayed { frames: mpsc::Receiver<Relayed>, remaining: Option<u64>, is_ended: bool },
     }
 }
 
-/// Where the executing task sends what the client gets.
-pub(crate) type Frames = mpsc::Receiver<Result<Frame<Bytes>, BoxError>>;
+/// What the executing task sends of a response that is forwarded.
+pub(crate) enum Relayed {
+    /// A part of it.
+    Frame(Frame<Bytes>),
+    /// It broke off.
+    Failed(BoxError),
+    /// It is whole. A task that goes without this word has cut it short.
+    End,
+}
+
+/// The executing task ended before the response did.
+#[derive(Debug, thiserror::Error)]
+#[error("the response was cut short")]
+struct CutShort;
 
 // === impl RequestBody ===
 
@@ -89,8 +101,7 @@ where
             RequestSourceProject::Spooled { body, remaining } => {
                 let frame = ready!(body.poll_frame(cx));
                 if let Some(Ok(frame)) = &frame {
-                    let sent = frame.data_ref().map_or(0, Bytes::len);
-                    *remaining = remaining.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX));
+                    *remaining = remaining.saturating_sub(frame.data_ref().map_or(0, length_of));
                 }
                 Poll::Ready(frame)
             }
@@ -132,8 +143,8 @@ impl<B> ResponseBody<B> {
     }
 
     /// A body of `length` bytes, if that is known, which the executing task sends.
-    pub(crate) fn relayed(frames: Frames, length: Option<u64>) -> Self {
-        Self { source: ResponseSource::Relayed { frames, remaining: length } }
+    pub(crate) fn relayed(frames: mpsc::Receiver<Relayed>, length: Option<u64>) -> Self {
+        Self { source: ResponseSource::Relayed { frames, remaining: length, is_ended: false } }
     }
 }
 
@@ -149,13 +160,21 @@ where
         match self.project().source.project() {
             ResponseSourceProject::Passed { body } => body.poll_frame(cx).map_err(Into::into),
             ResponseSourceProject::Whole { bytes, trailers } => Poll::Ready(next_whole(bytes, trailers)),
-            ResponseSourceProject::Relayed { frames, remaining } => {
-                let frame = ready!(frames.poll_recv(cx));
-                if let (Some(Ok(frame)), Some(remaining)) = (&frame, remaining) {
-                    let sent = frame.data_ref().map_or(0, Bytes::len);
-                    *remaining = remaining.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX));
-                }
-                Poll::Ready(frame)
+            ResponseSourceProject::Relayed { is_ended: true, .. } => Poll::Ready(None),
+            ResponseSourceProject::Relayed { frames, remaining, is_ended } => {
+                let relayed = ready!(frames.poll_recv(cx));
+                *is_ended = !matches!(relayed, Some(Relayed::Frame(_)));
+                Poll::Ready(match relayed {
+                    Some(Relayed::Frame(frame)) => {
+                        if let Some(remaining) = remaining {
+                            *remaining = remaining.saturating_sub(frame.data_ref().map_or(0, length_of));
+                        }
+                        Some(Ok(frame))
+                    }
+                    Some(Relayed::Failed(error)) => Some(Err(error)),
+                    Some(Relayed::End) => None,
+                    None => Some(Err(CutShort.into())),
+                })
             }
         }
     }
@@ -165,7 +184,7 @@ where
             ResponseSource::Passed { body } => body.is_end_stream(),
             ResponseSource::Whole { bytes, trailers } => bytes.is_none() && trailers.is_none(),
             // Only the task knows: a record may still have to be stored.
-            ResponseSource::Relayed { .. } => false,
+            ResponseSource::Relayed { is_ended, .. } => *is_ended,
         }
     }
 
@@ -184,6 +203,18 @@ fn next_whole(bytes: &mut Option<Bytes>, trailers: &mut Option<HeaderMap>) -> Op
 }
 
 fn exactly(bytes: Option<&Bytes>) -> SizeHint {
-    let length = bytes.map_or(0, Bytes::len);
-    SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+    SizeHint::with_exact(bytes.map_or(0, length_of))
+}
+
+fn length_of(bytes: &Bytes) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// The next frame, with its error in a form that may be held across an `await`.
+pub(crate) async fn next_frame<B>(mut body: Pin<&mut B>) -> Option<Result<Frame<Bytes>, BoxError>>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    body.frame().await.map(|frame| frame.map_err(Into::into))
 }

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
-use oncegate_core::{Doubted, FirstUse, KeyError};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use oncegate_core::{Doubted, FirstUse, KeyError, Scope};
 use serde_json::{Map, Value, json};
 
 use crate::{Outcome, ResponseBody, UpstreamErrorKind};
@@ -15,6 +15,10 @@ use crate::{Outcome, ResponseBody, UpstreamErrorKind};
 
 /// Where the documents of the problem types are served; `type` members are this and the name.
 pub const TYPE_PREFIX: &str = "/.well-known/idempotency/problems/";
+
+/// Names the problem in a header too, so that a guard in front of another recognises the answers of
+/// its like without reading their bodies: such an answer is never stored.
+pub const PROBLEM_HEADER: HeaderName = HeaderName::from_static("oncegate-problem");
 
 /// One of our own answers.
 #[derive(Debug, Clone)]
@@ -41,6 +45,8 @@ pub enum ProblemKind {
     CredentialInvalid,
     /// The body is longer than the route allows, as sent or decoded.
     RequestTooLarge,
+    /// The client did not send its whole body.
+    RequestCutShort,
     /// The key belongs to another request.
     Mismatch,
     /// The first request with this key still runs.
@@ -80,13 +86,14 @@ pub enum Retry {
 
 impl ProblemKind {
     /// Every kind: each has a page.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::KeyRepeated,
         Self::ScopeMissing,
         Self::CredentialInvalid,
         Self::RequestTooLarge,
+        Self::RequestCutShort,
         Self::Mismatch,
         Self::InFlight,
         Self::Unknown,
@@ -126,7 +133,8 @@ impl ProblemKind {
             | Self::KeyRepeated
             | Self::ScopeMissing
             | Self::CredentialInvalid
-            | Self::RequestTooLarge => Outcome::Rejected,
+            | Self::RequestTooLarge
+            | Self::RequestCutShort => Outcome::Rejected,
             Self::Mismatch | Self::RulesChanged => Outcome::Mismatch,
             Self::InFlight => Outcome::InFlight,
             Self::Unknown => Outcome::Unknown,
@@ -144,6 +152,7 @@ impl ProblemKind {
             Self::ScopeMissing => ("scope-missing", StatusCode::BAD_REQUEST, "Caller not identified"),
             Self::CredentialInvalid => ("credential-invalid", StatusCode::UNAUTHORIZED, "Credential invalid"),
             Self::RequestTooLarge => ("request-too-large", StatusCode::PAYLOAD_TOO_LARGE, "Request too large"),
+            Self::RequestCutShort => ("request-cut-short", StatusCode::BAD_REQUEST, "Request cut short"),
             Self::Mismatch => ("mismatch", StatusCode::UNPROCESSABLE_ENTITY, "Key used for another request"),
             Self::InFlight => ("in-flight", StatusCode::CONFLICT, "First request still running"),
             Self::Unknown => ("unknown", StatusCode::CONFLICT, "Outcome unknown"),
@@ -191,10 +200,9 @@ impl Problem {
     /// The key cannot be read.
     #[must_use]
     pub fn key_invalid(source: &str, error: KeyError) -> Self {
-        let kind = match error {
-            KeyError::Joined { .. } | KeyError::Trailing => ProblemKind::KeyRepeated,
-            _ => ProblemKind::KeyInvalid,
-        };
+        // Two lines that a proxy has joined look like a bare key with a comma.
+        let is_joined = matches!(error, KeyError::Joined { found: ',' });
+        let kind = if is_joined { ProblemKind::KeyRepeated } else { ProblemKind::KeyInvalid };
         Self::new(kind, Retry::NewKey, format!("{source}: {error}"))
     }
 
@@ -209,6 +217,20 @@ impl Problem {
     pub fn scope_missing(expected: &str) -> Self {
         let detail = format!("this route does not guard anonymous requests; send {expected}");
         Self::new(ProblemKind::ScopeMissing, Retry::NewKey, detail)
+    }
+
+    /// What identifies the caller is longer than a scope may be.
+    #[must_use]
+    pub fn scope_too_long() -> Self {
+        let detail = format!("what identifies the caller has more than {} bytes together", Scope::LENGTH_MAX);
+        Self::new(ProblemKind::ScopeMissing, Retry::NewKey, detail)
+    }
+
+    /// The client did not send its whole body; nothing was forwarded.
+    #[must_use]
+    pub fn request_cut_short() -> Self {
+        let detail = "the request's body ended early, so nothing was executed".to_owned();
+        Self::new(ProblemKind::RequestCutShort, Retry::SameKey, detail)
     }
 
     /// The body is longer than `bytes_max`.
@@ -328,6 +350,7 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(PROBLEM_HEADER, HeaderValue::from_static(self.kind.name()));
         if let Some(retry_after) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(whole_seconds(retry_after)));
         }
@@ -345,8 +368,9 @@ impl Problem {
     }
 }
 
-/// `Retry-After` has whole seconds. Never more than what is left, so that a client that obeys finds
-/// the lease ended or the answer stored; but never 0, which clients take for "at once".
+/// `Retry-After` has whole seconds. Never more than what is left of a lease, so that a client that
+/// obeys finds it ended or the answer stored; seldom so much, as most handlers end long before their
+/// lease; but never 0, which clients take for "at once".
 fn whole_seconds(duration: Duration) -> u64 {
-    duration.as_secs().max(1)
+    duration.as_secs().clamp(1, 2)
 }

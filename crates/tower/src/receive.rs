@@ -3,14 +3,13 @@
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header, request::Parts};
 use http_body::Body;
-use http_body_util::BodyExt;
 use oncegate_core::{
     Fingerprint,
     fingerprint::{Fingerprinter, RequestHead, Rules},
 };
 
 use self::spool::Spool;
-use crate::{BoxError, Problem, RequestBody, Route, route::normalised};
+use crate::{BoxError, Problem, RequestBody, Route, body::next_frame, route::normalised};
 
 mod spool;
 
@@ -65,8 +64,8 @@ where
     let mut fingerprinter = fingerprinter(&route.rules, parts);
     let mut content = Gathering::default();
     let mut trailers = None;
-    while let Some(frame) = body.frame().await {
-        match frame.map_err(|error| ReceiveError::Client(error.into()))?.into_data() {
+    while let Some(frame) = next_frame(body.as_mut()).await {
+        match frame.map_err(ReceiveError::Client)?.into_data() {
             Ok(data) => {
                 if content.length().saturating_add(length_of(&data)) > route.max_request_body {
                     return Err(ReceiveError::TooLarge);
@@ -109,13 +108,6 @@ impl Received {
             Content::Kept(bytes) => Ok(bytes.clone()),
             Content::Spooled(spool) => spool.read().await,
         }
-    }
-
-    /// The fingerprint that this request has under other rules.
-    pub(crate) async fn fingerprint_under(&self, rules: &Rules, parts: &Parts) -> std::io::Result<Option<Fingerprint>> {
-        let mut fingerprinter = fingerprinter(rules, parts);
-        let bytes = self.bytes().await?;
-        Ok(fingerprinter.update(&bytes).and_then(|()| fingerprinter.finish()).ok())
     }
 
     /// The body again, from its beginning.

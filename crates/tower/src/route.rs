@@ -1,6 +1,6 @@
 //! Which requests are guarded, and how.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, Method, Uri};
 use oncegate_core::{
@@ -31,10 +31,10 @@ pub struct Route {
     pub scope: Vec<ScopePart>,
     /// What becomes of callers without an identity.
     pub anonymous: Anonymous,
+    /// Makes the digests of credentials unguessable for whoever can read the store.
+    pub scope_secret: Option<Arc<[u8]>>,
     /// How requests are compared.
     pub rules: Arc<Rules>,
-    /// Rules of earlier configurations, still in use for comparing with older records.
-    pub superseded_rules: Vec<Arc<Rules>>,
     /// The terms of a claim.
     pub policy: Arc<Policy>,
     /// How long a repeat waits for the first request before it gets 409.
@@ -147,8 +147,8 @@ impl Route {
             key: KeySource::default(),
             scope: vec![ScopePart::Credential],
             anonymous: Anonymous::default(),
+            scope_secret: None,
             rules: Arc::new(rules),
-            superseded_rules: Vec::new(),
             policy: Arc::new(policy),
             wait: Duration::ZERO,
             fail_open: false,
@@ -216,7 +216,7 @@ impl Routes {
 // === impl Matcher ===
 
 impl Matcher {
-    fn matches(&self, method: &Method, path: &Cow<'_, str>) -> bool {
+    fn matches(&self, method: &Method, path: &str) -> bool {
         self.method.as_ref().is_none_or(|mine| mine == method) && self.path.matches(path)
     }
 }

@@ -1,0 +1,99 @@
+//! The first steps of the flow: key + scope → fingerprint.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http_body::Body;
+use oncegate_core::{ClaimRequest, Operation, Owner, RecordId};
+
+use crate::{
+    BoxError, Event, Problem, RequestBody, Route,
+    admit::{Admission, admit, admit_body, identify},
+    layer::Gate,
+    receive::{ReceiveError, Received, check_length, receive},
+    route::normalised,
+};
+
+// === types ===
+
+/// What the request itself says.
+#[allow(clippy::large_enum_variant, reason = "moved once, into the flow")]
+pub(crate) enum Entered<B> {
+    /// It goes on as it is.
+    Unguarded(RequestBody<B>),
+    /// It is answered without asking the store.
+    Refused(Problem),
+    /// It is guarded: this is what to claim, and its body.
+    Guarded(ClaimRequest, Received),
+}
+
+// === enter ===
+
+/// Reads the key, finds out who calls, and reads the body for the fingerprint, in the order of
+/// answers that clients rely on: 400 before 413. Nothing is asked of the client's body before the
+/// head is known to be good. Dropping the future forgets the request.
+pub(crate) async fn enter<B>(gate: &Gate, route: &Route, parts: &Parts, body: B) -> Entered<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let from_header = match admit(route, parts) {
+        Admission::Unguarded => return Entered::Unguarded(RequestBody::passed(body)),
+        Admission::Refused(problem) => return Entered::Refused(problem),
+        Admission::Keyed(key, spelling) => Some((key, spelling)),
+        Admission::KeyInBody => None,
+    };
+    let caller = match identify(route, &parts.headers) {
+        Ok(caller) => caller,
+        Err(problem) => return Entered::Refused(problem),
+    };
+    if let Err(problem) = check_length(route, &parts.headers) {
+        return Entered::Refused(problem);
+    }
+    let received = match receive(route, parts, body).await {
+        Ok(received) => received,
+        Err(error) => return Entered::Refused(refusal(route, &error)),
+    };
+    let (key, spelling) = match from_header {
+        Some(keyed) => keyed,
+        None => match key_in_body(route, &received).await {
+            Admission::Keyed(key, spelling) => (key, spelling),
+            Admission::Refused(problem) => return Entered::Refused(problem),
+            Admission::Unguarded | Admission::KeyInBody => return Entered::Unguarded(received.into_body()),
+        },
+    };
+    if caller.is_anonymous {
+        gate.observe(&Event::Anonymous);
+    }
+    let request = ClaimRequest {
+        id: RecordId::new(caller.scope, key),
+        fingerprint: received.fingerprint,
+        owner: Some(Owner::random()),
+        operation: Operation::new(parts.method.as_str(), &normalised(parts.uri.path())),
+        spelling,
+        policy: Arc::clone(&route.policy),
+    };
+    Entered::Guarded(request, received)
+}
+
+async fn key_in_body(route: &Route, received: &Received) -> Admission {
+    match received.bytes().await {
+        Ok(bytes) => admit_body(route, &bytes),
+        Err(error) => Admission::Refused(refusal(route, &ReceiveError::Spool(error))),
+    }
+}
+
+fn refusal(route: &Route, error: &ReceiveError) -> Problem {
+    match error {
+        ReceiveError::TooLarge => Problem::request_too_large(route.max_request_body),
+        ReceiveError::Client(error) => {
+            tracing::debug!(%error, "request body ended early");
+            Problem::request_cut_short()
+        }
+        ReceiveError::Spool(error) => {
+            tracing::error!(%error, "temporary file for a request body failed");
+            Problem::overloaded()
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! execute: one call of the inner service under a lease, and what follows from its end.
+
+use std::{any::Any, future::Future, marker::PhantomData, panic::AssertUnwindSafe, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderName, HeaderValue, Request, Response, request::Parts};
+use http_body::Body;
+use oncegate_core::{Disposition, DoubtReason, IdempotencyKey, Lease, OnAbandoned, Timestamp};
+use tokio::time::Instant;
+use tower_service::Service;
+
+use crate::{
+    BoxError, Event, Outcome, Problem, RequestBody, ResponseBody, Route, UpstreamError, UpstreamErrorKind,
+    claim::Guarded,
+    layer::Gate,
+    local::Turn,
+    problem::{PROBLEM_HEADER, ProblemKind},
+    receive::Received,
+    replay,
+    reply::Reply,
+    route::KeySource,
+    settle::Settlement,
+};
+
+mod extend;
+
+// === headers to the inner service ===
+
+/// The record id: the same for every attempt.
+pub const RECORD: HeaderName = HeaderName::from_static("oncegate-record");
+/// The fence of this attempt.
+pub const FENCE: HeaderName = HeaderName::from_static("oncegate-fence");
+/// 1 for the first execution, one more with every takeover.
+pub const ATTEMPT: HeaderName = HeaderName::from_static("oncegate-attempt");
+
+// === types ===
+
+/// A request that is ready to be sent to the inner service.
+pub(crate) struct Call<S, B> {
+    pub(crate) inner: S,
+    pub(crate) parts: Parts,
+    pub(crate) received: Received,
+    pub(crate) body: PhantomData<fn(B)>,
+}
+
+/// An execution under a lease. Its end, also by a panic, ends the turn in this process.
+pub(crate) struct Execution {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) turn: Turn,
+    pub(crate) guarded: Guarded,
+    pub(crate) lease: Lease,
+    pub(crate) asked: Instant,
+}
+
+/// What a handler may know of the lease under which it runs; in the extensions of its request.
+#[derive(Debug, Clone)]
+pub struct CurrentLease {
+    /// The client's key: forward it to services that dedupe it themselves.
+    pub key: IdempotencyKey,
+    /// Record, fence and attempt.
+    pub lease: Lease,
+}
+
+/// Why a call brought no response.
+enum Failure<E> {
+    Error(E),
+    Panicked,
+}
+
+// === impl Execution ===
+
+impl Execution {
+    /// Removes the headers that only we may send, so that no client can imitate us.
+    pub(crate) fn remove_copies(parts: &mut Parts, route: &Arc<Route>) {
+        for name in [RECORD, FENCE, ATTEMPT] {
+            parts.headers.remove(name);
+        }
+        parts.extensions.insert(Arc::clone(route));
+    }
+
+    /// Calls the inner service, settles the record and answers, for as long as the lease is ours.
+    /// When an extension is refused, the work is dropped and the record speaks for itself.
+    pub(crate) async fn run<S, B, RB>(self, call: Call<S, B>, mut reply: Reply<S, B, RB, S::Error>)
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<RB>>,
+        S::Error: 'static,
+        RB: Body<Data = Bytes> + Send,
+        RB::Error: Into<BoxError>,
+    {
+        let is_ours = tokio::select! {
+            () = self.execute(call, &mut reply) => true,
+            () = self.extend_until_refused() => false,
+        };
+        if !is_ours && !reply.is_sent() {
+            let response = self.answer_of_the_record().await;
+            reply.send(&self.gate, Ok(response));
+        }
+    }
+
+    async fn execute<S, B, RB>(&self, call: Call<S, B>, reply: &mut Reply<S, B, RB, S::Error>)
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<RB>>,
+        S::Error: 'static,
+        RB: Body<Data = Bytes> + Send,
+        RB::Error: Into<BoxError>,
+    {
+        let called = Instant::now();
+        let response = match caught(call.under(self)).await {
+            Ok(response) => response,
+            Err(failure) => return self.fail(failure, reply).await,
+        };
+        self.gate.observe(&Event::Executed { route: &self.guarded.route.name, duration: called.elapsed() });
+        let settlement = match self.disposition(&response) {
+            Disposition::Store => return self.complete(response, reply).await,
+            Disposition::Release => Some(Settlement::Release),
+            Disposition::Ambiguous => self.lost(DoubtReason::status(response.status().as_u16())),
+        };
+        let mut response = response.map(ResponseBody::passed);
+        response.extensions_mut().insert(Outcome::Executed);
+        self.settle_and_answer(settlement, reply, Ok(response)).await;
+    }
+
+    /// No response came.
+    async fn fail<S, B, RB, E: 'static>(&self, failure: Failure<E>, reply: &mut Reply<S, B, RB, E>) {
+        let kind = failure.kind();
+        let settlement = match kind {
+            Some(UpstreamErrorKind::Unreachable) => Some(Settlement::Release),
+            Some(UpstreamErrorKind::Timeout) => self.lost(DoubtReason::TIMEOUT),
+            Some(UpstreamErrorKind::Failed) => self.lost(DoubtReason::RESET),
+            None => self.lost(DoubtReason::HANDLER_FAILED),
+        };
+        let is_doubted = matches!(settlement, Some(Settlement::Doubt(_)));
+        let answered = match (failure, kind) {
+            (Failure::Error(error), None) => Err(error),
+            (Failure::Error(_), Some(kind)) => Ok(Problem::upstream(kind, is_doubted).into_response()),
+            (Failure::Panicked, _) => Ok(Problem::upstream(UpstreamErrorKind::Failed, is_doubted).into_response()),
+        };
+        self.settle_and_answer(settlement, reply, answered).await;
+    }
+
+    fn disposition<RB>(&self, response: &Response<RB>) -> Disposition {
+        match response.headers().get(PROBLEM_HEADER).map(HeaderValue::as_bytes) {
+            // A guard behind us answers for itself. Unless it lost an outcome, this attempt executed
+            // nothing; and its word about its own record must never become ours.
+            Some(name) => {
+                let lost = [ProblemKind::UpstreamFailed, ProblemKind::UpstreamTimeout];
+                match lost.iter().any(|kind| kind.name().as_bytes() == name) {
+                    true => Disposition::Ambiguous,
+                    false => Disposition::Release,
+                }
+            }
+            None => self.guarded.route.policy.disposition(response.status().as_u16()),
+        }
+    }
+
+    /// The outcome was lost. Before a backend that a repeat may ask again, the lease is left to end,
+    /// and is not extended any more.
+    pub(crate) fn lost(&self, reason: DoubtReason) -> Option<Settlement> {
+        match self.guarded.route.policy.on_abandoned {
+            OnAbandoned::Unknown => Some(Settlement::Doubt(reason)),
+            OnAbandoned::Takeover => None,
+        }
+    }
+
+    /// The store's time, as far as it is known here: from the record's birth on, on a monotonic
+    /// clock. After a takeover it lags by the age of the first attempt, to the safe side.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.lease.created_at.after(self.asked.elapsed())
+    }
+}
+
+// === impl Call ===
+
+impl<S, B> Call<S, B> {
+    /// Calls the inner service, with what it may know of its lease.
+    async fn under<RB>(self, execution: &Execution) -> Result<Response<RB>, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<RB>>,
+    {
+        let Self { mut inner, mut parts, received, .. } = self;
+        let Lease { record, fence, attempt, spelling, .. } = &execution.lease;
+        let headers = &mut parts.headers;
+        headers.insert(RECORD, ascii(&record.to_string()));
+        headers.insert(FENCE, HeaderValue::from(fence.get()));
+        headers.insert(ATTEMPT, HeaderValue::from(*attempt));
+        // The inner service's own guard may take `"k"` and `k` for two keys.
+        if let KeySource::Header(name) = &execution.guarded.route.key
+            && *spelling != execution.guarded.request.spelling
+        {
+            headers.insert(name, ascii(&execution.guarded.request.id.key().to_header(*spelling)));
+        }
+        parts
+            .extensions
+            .insert(CurrentLease { key: execution.guarded.request.id.key().clone(), lease: execution.lease.clone() });
+        inner.call(Request::from_parts(parts, received.into_body())).await
+    }
+
+    /// Calls the inner service without a guard, because the store is down and the route says so.
+    pub(crate) async fn unguarded<RB>(self, gate: &Gate) -> Result<Response<ResponseBody<RB>>, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<RB>>,
+    {
+        gate.observe(&Event::FailedOpen);
+        let Self { inner, parts, received, .. } = self;
+        let mut response = pass(inner, Request::from_parts(parts, received.into_body())).await?;
+        response.headers_mut().insert(replay::FAILED_OPEN, HeaderValue::from_static("true"));
+        Ok(response)
+    }
+}
+
+/// Calls the inner service with a request that is not guarded.
+pub(crate) async fn pass<S, B, RB>(
+    mut inner: S,
+    request: Request<RequestBody<B>>,
+) -> Result<Response<ResponseBody<RB>>, S::Error>
+where
+    S: Service<Request<RequestBody<B>>, Response = Response<RB>>,
+{
+    let mut response = inner.call(request).await?.map(ResponseBody::passed);
+    response.extensions_mut().insert(Outcome::Bypassed);
+    Ok(response)
+}
+
+/// A panic of the inner service is a failure like any other: it must not take the settlement along.
+async fn caught<T, E>(call: impl Future<Output = Result<T, E>>) -> Result<T, Failure<E>> {
+    match AssertUnwindSafe(call).catch_unwind().await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(error)) => Err(Failure::Error(error)),
+        Err(_) => Err(Failure::Panicked),
+    }
+}
+
+fn ascii(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("record digests and keys are visible ASCII")
+}
+
+// === impl Failure ===
+
+impl<E: 'static> Failure<E> {
+    /// How far the call got, if the error says so.
+    fn kind(&self) -> Option<UpstreamErrorKind> {
+        let Self::Error(error) = self else { return None };
+        upstream_error_kind(error)
+    }
+}
+
+/// How far a call got, if its error says so.
+pub(crate) fn upstream_error_kind(error: &dyn Any) -> Option<UpstreamErrorKind> {
+    let boxed = || error.downcast_ref::<BoxError>()?.downcast_ref::<UpstreamError>();
+    error.downcast_ref::<UpstreamError>().or_else(boxed).map(UpstreamError::kind)
+}
