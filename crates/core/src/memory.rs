@@ -183,7 +183,10 @@ impl Store for MemoryStore {
         let now = self.clock.now();
         let mut table = self.table();
         let expired = table.reap_expired(rows, now);
-        let forbidden = |record: &Record| record.is_abandoned(now) && record.on_abandoned == OnAbandoned::Unknown;
+        // What expired but is left for the next batch must not come back to life as unknown.
+        let forbidden = |record: &Record| {
+            !record.is_expired(now) && record.is_abandoned(now) && record.on_abandoned == OnAbandoned::Unknown
+        };
         let abandoned = table.rows.values_mut().filter(|row| forbidden(&row.record)).take(rows);
         let doubt = |row: &mut Row| row.record = row.record.doubted(DoubtReason::WORKER_DIED, now);
         let doubted = abandoned.map(doubt).count();
