@@ -1,0 +1,223 @@
+//! One record as the contract sees it: claims by [`decide`], every other verb by its own sentence.
+//!
+//! This is not [`MemoryStore`](crate::MemoryStore) once more: it does not answer, it says whether an
+//! answer that was seen can be right, and what the record is then. Fences are taken from the answers
+//! and must only grow.
+
+use std::time::Duration;
+
+use super::call::{Call, Found, Reply};
+use crate::{
+    Claim, ClaimRequest, Completed, Decision, DoubtReason, Doubted, Fence, Lease, OnAbandoned, Owner, Record, State,
+    StateName, StoredResponse, Timestamp, Written, decide,
+};
+
+// === types ===
+
+/// What is stored under one record id, expired or not, and the greatest fence that it ever had.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Slot {
+    row: Option<Row>,
+    last_fence: Option<Fence>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Row {
+    record: Record,
+    response: Option<StoredResponse>,
+}
+
+/// When a call took effect, and how exactly that is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) drift: Duration,
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// Every slot that the call may leave, given that this was its reply; none if it cannot have been.
+    pub(super) fn explain(&self, call: &Call, reply: &Reply, at: Moment) -> Vec<Self> {
+        match (call, reply) {
+            (Call::Reap, Reply::Reaped(_)) => self.reaped(at),
+            (Call::Get(_), Reply::Found(found)) => self.reads_as(found, at).then(|| self.clone()).into_iter().collect(),
+            (Call::Claim(request), Reply::Claim(claim)) => self.claimed(request, claim, at).into_iter().collect(),
+            (call, Reply::Written(written)) => {
+                let (expected, after) = self.written(call, at);
+                (*written == expected).then_some(after).into_iter().collect()
+            }
+            (_, Reply::Claim(_) | Reply::Found(_) | Reply::Reaped(_) | Reply::Failed(_)) => Vec::new(),
+        }
+    }
+
+    /// Whether the record may read like this.
+    pub(super) fn reads_as(&self, found: &Found, at: Moment) -> bool {
+        match (self.living(at), found) {
+            (None, None) => true,
+            (Some(row), Some((record, response))) => {
+                at.settle_record(record, &row.record) == row.record && *response == row.response
+            }
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+
+    fn living(&self, at: Moment) -> Option<&Row> {
+        self.row.as_ref().filter(|row| !row.record.is_expired(at.now))
+    }
+
+    /// After a claim: what [`decide`] says, with the fence that was answered.
+    fn claimed(&self, request: &ClaimRequest, claim: &Claim, at: Moment) -> Option<Self> {
+        let row = self.row.as_ref();
+        let same = |expected: &Claim| at.settle_claim(claim, expected) == *expected;
+        match decide(row.map(|row| &row.record), request, at.now) {
+            Decision::Answer(expected) => same(&expected).then(|| self.clone()),
+            Decision::Replay { completed_at, expires_at, expires_in } => {
+                let response = row?.response.clone()?.into();
+                same(&Claim::Completed(Completed { response, completed_at, expires_at, expires_in }))
+                    .then(|| self.clone())
+            }
+            Decision::Acquire { attempt, lease } => {
+                let Claim::Acquired(Lease { fence, .. }) = *claim else { return None };
+                let previous = row.map(|row| &row.record);
+                let record = Record::acquired(request, previous, fence, (attempt, lease), at.now);
+                let grew = self.last_fence.is_none_or(|last| fence > last);
+                let is_explained = grew && same(&Claim::Acquired(record.leased(lease)));
+                let after = Self { row: Some(Row { record, response: None }), last_fence: Some(fence) };
+                is_explained.then_some(after)
+            }
+            Decision::Doubt(reason) => same(&Claim::Unknown(Doubted { reason: reason.clone(), since: at.now }))
+                .then(|| self.doubted(reason, at)),
+        }
+    }
+
+    /// What a write answers, and what is stored after it.
+    fn written(&self, call: &Call, at: Moment) -> (Written, Self) {
+        let in_flight = &[StateName::InFlight];
+        let after = match call {
+            Call::Extend(lease, length) => self.leased(lease, in_flight, at).map(|row| self.extended(row, *length, at)),
+            Call::Complete(lease, response) => self.completed(lease, response, at),
+            Call::Doubt(lease, reason) => self.leased(lease, in_flight, at).map(|_| self.doubted(reason.clone(), at)),
+            Call::Release(lease) => self.leased(lease, in_flight, at).map(|_| self.absent()),
+            Call::Withdraw(_, owner) => self.withdrawn(*owner, at),
+            Call::Purge(_, fence, state, force) => self.purged((*fence, *state, *force), at),
+            Call::Claim(_) | Call::Get(_) | Call::Reap => None,
+        };
+        after.map_or((Written::Stale, self.clone()), |after| (Written::Done, after))
+    }
+
+    fn leased(&self, lease: &Lease, states: &[StateName], at: Moment) -> Option<&Row> {
+        self.living(at).filter(|row| {
+            let is_owner = lease.owner.is_none() || row.record.owner == lease.owner;
+            row.record.fence == lease.fence && is_owner && states.contains(&row.record.state.name())
+        })
+    }
+
+    fn extended(&self, row: &Row, length: Duration, at: Moment) -> Self {
+        let mut row = row.clone();
+        row.record.state = State::InFlight { lease_until: at.now.after(length) };
+        row.record.expires_at = at.now.after(row.record.retention.max(length));
+        Self { row: Some(row), ..self.clone() }
+    }
+
+    fn completed(&self, lease: &Lease, response: &StoredResponse, at: Moment) -> Option<Self> {
+        if lease.owner.is_some() && self.leased(lease, &[StateName::Completed], at).is_some() {
+            return Some(self.clone());
+        }
+        let mut row = self.leased(lease, &[StateName::InFlight, StateName::Unknown], at)?.clone();
+        row.record.state = State::Completed { completed_at: at.now, status: response.status };
+        row.record.expires_at = at.now.after(row.record.retention);
+        row.response = Some(response.clone());
+        Some(Self { row: Some(row), ..self.clone() })
+    }
+
+    fn doubted(&self, reason: DoubtReason, at: Moment) -> Self {
+        let row = self.row.as_ref().map(|row| Row { record: row.record.doubted(reason, at.now), response: None });
+        Self { row, ..self.clone() }
+    }
+
+    fn withdrawn(&self, owner: Owner, at: Moment) -> Option<Self> {
+        let row = self.living(at)?;
+        let is_own = row.record.owner == Some(owner) && row.record.state.name() == StateName::InFlight;
+        is_own.then(|| self.absent())
+    }
+
+    fn purged(&self, (fence, state, force): (Fence, StateName, bool), at: Moment) -> Option<Self> {
+        let Row { record, .. } = self.living(at)?;
+        let is_live = record.state.name() == StateName::InFlight && !record.is_abandoned(at.now);
+        (record.fence == fence && record.state.name() == state && (force || !is_live)).then(|| self.absent())
+    }
+
+    /// A pass may leave out a record that somebody else holds just then, but never doubt a wrong one.
+    fn reaped(&self, at: Moment) -> Vec<Self> {
+        let forbids_takeover = |row: &Row| row.record.on_abandoned == OnAbandoned::Unknown;
+        match self.living(at) {
+            Some(row) if row.record.is_abandoned(at.now) && forbids_takeover(row) => {
+                vec![self.clone(), self.doubted(DoubtReason::WORKER_DIED, at)]
+            }
+            Some(_) | None => vec![self.clone()],
+        }
+    }
+
+    fn absent(&self) -> Self {
+        Self { row: None, ..self.clone() }
+    }
+}
+
+// === impl Moment ===
+
+impl Moment {
+    /// `actual`, or `expected` where a clock that runs on cannot tell them apart.
+    fn settle(self, actual: Timestamp, expected: Timestamp) -> Timestamp {
+        let difference = actual.since(expected).max(expected.since(actual));
+        if difference <= self.drift { expected } else { actual }
+    }
+
+    fn settle_length(self, actual: Duration, expected: Duration) -> Duration {
+        if actual.abs_diff(expected) <= self.drift { expected } else { actual }
+    }
+
+    fn settle_claim(self, actual: &Claim, expected: &Claim) -> Claim {
+        match (actual.clone(), expected) {
+            (Claim::Acquired(actual), Claim::Acquired(expected)) => Claim::Acquired(Lease {
+                length: self.settle_length(actual.length, expected.length),
+                created_at: self.settle(actual.created_at, expected.created_at),
+                ..actual
+            }),
+            (Claim::Completed(actual), Claim::Completed(expected)) => Claim::Completed(Completed {
+                completed_at: self.settle(actual.completed_at, expected.completed_at),
+                expires_at: self.settle(actual.expires_at, expected.expires_at),
+                expires_in: self.settle_length(actual.expires_in, expected.expires_in),
+                ..actual
+            }),
+            (Claim::InFlight { retry_after: actual }, Claim::InFlight { retry_after: expected }) => {
+                Claim::InFlight { retry_after: self.settle_length(actual, *expected) }
+            }
+            (Claim::Unknown(actual), Claim::Unknown(expected)) => {
+                Claim::Unknown(Doubted { since: self.settle(actual.since, expected.since), ..actual })
+            }
+            (actual, _) => actual,
+        }
+    }
+
+    fn settle_record(self, actual: &Record, expected: &Record) -> Record {
+        let state = match (actual.state.clone(), &expected.state) {
+            (State::InFlight { lease_until: actual }, State::InFlight { lease_until: expected }) => {
+                State::InFlight { lease_until: self.settle(actual, *expected) }
+            }
+            (State::Completed { completed_at: actual, status }, State::Completed { completed_at: expected, .. }) => {
+                State::Completed { completed_at: self.settle(actual, *expected), status }
+            }
+            (State::Unknown { since: actual, reason }, State::Unknown { since: expected, .. }) => {
+                State::Unknown { since: self.settle(actual, *expected), reason }
+            }
+            (actual, _) => actual,
+        };
+        Record {
+            state,
+            created_at: self.settle(actual.created_at, expected.created_at),
+            expires_at: self.settle(actual.expires_at, expected.expires_at),
+            ..actual.clone()
+        }
+    }
+}
