@@ -5,8 +5,8 @@ use std::{collections::HashSet, time::Duration};
 use super::{
     Case,
     trial::{
-        LEASE, MOMENT, RETENTION, STATES, Trial, fingerprint, idempotent, other_body, repeat, request, request_in,
-        response, word,
+        LEASE, MOMENT, RETENTION, STATES, Trial, count, fingerprint, idempotent, other_body, repeat, request,
+        request_in, response, word,
     },
 };
 use crate::{
@@ -82,14 +82,13 @@ async fn exactly_one_of_many_concurrent_claims_acquires(trial: Trial) {
     for round in 0..8 {
         let first = request(&format!("k{round}"));
         let claims = trial.claims_at_once((0..32).map(|_| repeat(&first)).collect()).await;
-        let count = |outcome| claims.iter().filter(|claim| word(claim) == outcome).count();
-        assert_eq!((count("acquired"), count("in_flight")), (1, 31), "{claims:?}");
+        assert_eq!((count(&claims, "acquired"), count(&claims, "in_flight")), (1, 31));
     }
 }
 
 async fn concurrent_claims_of_different_keys_all_acquire(trial: Trial) {
     let claims = trial.claims_at_once((0..32).map(|number| request(&format!("k{number}"))).collect()).await;
-    assert!(claims.iter().all(|claim| word(claim) == "acquired"), "{claims:?}");
+    assert_eq!(count(&claims, "acquired"), 32);
 }
 
 async fn own_claim_is_recognised_after_a_lost_reply(trial: Trial) {

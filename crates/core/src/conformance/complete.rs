@@ -134,6 +134,7 @@ async fn repeated_completion_by_the_same_owner_is_done_and_changes_nothing(trial
     trial.advance(LEASE + MOMENT).await;
     assert_eq!(trial.complete(&lease, &response(500)).await, Written::Done, "its own earlier success");
     assert_eq!(trial.get(lease.record).await, first, "the first response and its times stay");
+    assert_eq!(*trial.replay(&repeat(&request)).await.response, response(201), "and so it is replayed");
 }
 
 async fn repeated_completion_without_an_owner_is_stale(trial: Trial) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Case,
-    trial::{LEASE, MOMENT, RETENTION, STATES, Trial, idempotent, other_body, repeat, request, response, under, word},
+    trial::{LEASE, MOMENT, RETENTION, STATES, Trial, count, idempotent, other_body, repeat, request, response, under},
 };
 use crate::{ClaimRequest, DoubtReason, Record, StateName, Written};
 
@@ -107,8 +107,7 @@ async fn one_of_many_concurrent_claims_of_an_expired_record_acquires(trial: Tria
         let other = other_body(&first);
         let asking = |number| if number % 2 == 0 { repeat(&first) } else { repeat(&other) };
         let claims = trial.claims_at_once((0..16).map(asking).collect()).await;
-        let count = |outcome| claims.iter().filter(|claim| word(claim) == outcome).count();
-        assert_eq!((count("acquired"), count("in_flight"), count("mismatch")), (1, 7, 8), "{claims:?}");
+        assert_eq!((count(&claims, "acquired"), count(&claims, "in_flight"), count(&claims, "mismatch")), (1, 7, 8));
     }
 }
 

@@ -77,7 +77,7 @@ pub async fn search<H: Harness>(count: u64, seed: u64, harness: H) -> Result<Tal
             Err(unexplained) => {
                 let report = report::table(&history, &unexplained);
                 let report = shrink(&mut stage, &mut tree).await.unwrap_or(report);
-                return Err(Box::new(Counterexample { seed, report: format!("{report}\n{}", command(seed)) }));
+                return Err(Box::new(Counterexample { seed, report: format!("{report}{}", command(seed)) }));
             }
         }
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::{
     Case,
-    trial::{LEASE, MOMENT, RETENTION, Trial, idempotent, other_body, policy, repeat, request, response, under, word},
+    trial::{
+        LEASE, MOMENT, RETENTION, Trial, count, idempotent, other_body, policy, repeat, request, response, under, word,
+    },
 };
 use crate::{
     Backend, Claim, ClaimRequest, DoubtReason, KeySpelling, OnAbandoned, Operation, Policy, State, StateName, Written,
@@ -34,8 +36,7 @@ async fn takeover_is_won_by_exactly_one_of_many(trial: Trial) {
         let dead = trial.acquire(&first).await;
         trial.advance(LEASE + MOMENT).await;
         let claims = trial.claims_at_once((0..16).map(|_| repeat(&first)).collect()).await;
-        let count = |outcome| claims.iter().filter(|claim| word(claim) == outcome).count();
-        assert_eq!((count("acquired"), count("in_flight")), (1, 15), "{claims:?}");
+        assert_eq!((count(&claims, "acquired"), count(&claims, "in_flight")), (1, 15));
         let record = trial.record(&first).await;
         assert_eq!(record.attempt, 2);
         assert!(record.fence > dead.fence);

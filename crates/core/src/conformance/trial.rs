@@ -110,6 +110,11 @@ pub(super) fn word(claim: &Claim) -> &'static str {
     }
 }
 
+/// How many claims had this outcome.
+pub(super) fn count(claims: &[Claim], outcome: &str) -> usize {
+    claims.iter().filter(|claim| word(claim) == outcome).count()
+}
+
 // === concurrency and cancellation ===
 
 /// Runs all of them at once, each as a task of its own, and answers in the same order.

@@ -63,15 +63,15 @@ impl Names<'_> {
         let subject = call.record().map_or_else(String::new, |record| format!(" {}", self.record(record)));
         let arguments = match call {
             Call::Claim(request) => claim(request),
-            Call::Extend(with, length) => format!("{}, {length:?}", lease(with)),
-            Call::Complete(with, response) => format!("{}, {}", lease(with), response.status),
-            Call::Doubt(with, reason) => format!("{}, {:?}", lease(with), reason.as_str()),
-            Call::Release(with) => lease(with),
+            Call::Extend(with, length) => format!(" {}, {length:?}", lease(with)),
+            Call::Complete(with, response) => format!(" {}, {}", lease(with), response.status),
+            Call::Doubt(with, reason) => format!(" {}, {:?}", lease(with), reason.as_str()),
+            Call::Release(with) => format!(" {}", lease(with)),
             Call::Withdraw(_, by) => owner(Some(*by)),
-            Call::Purge(_, fence, state, force) => format!("fence {fence}, {}, force {force}", state.as_str()),
+            Call::Purge(_, fence, state, force) => format!(" fence {fence}, {}, force {force}", state.as_str()),
             Call::Get(_) | Call::Reap => String::new(),
         };
-        format!("{}{subject} {arguments}", call.verb())
+        format!("{}{subject}{arguments}", call.verb())
     }
 
     fn reply(&self, reply: &Reply) -> String {
@@ -127,7 +127,7 @@ impl Names<'_> {
 
 fn claim(request: &ClaimRequest) -> String {
     let rule = request.policy.on_abandoned.as_str();
-    format!("{:?}, {rule}{}", request.fingerprint, owner(request.owner))
+    format!(" {:?}, {rule}{}", request.fingerprint, owner(request.owner))
 }
 
 fn lease(lease: &Lease) -> String {
