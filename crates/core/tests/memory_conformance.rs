@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use oncegate_core::{Clock, ManualClock, MemoryStore, Store, SystemClock, Timestamp, conformance};
+use oncegate_core::{
+    Backend, Claim, ClaimRequest, Clock, ErrorKind, Fingerprint, IdempotencyKey, KeySpelling, ManualClock, MemoryStore,
+    Operation, Owner, Policy, RecordId, Scope, Store, StoreError, StoredResponse, SystemClock, Timestamp, Written,
+    conformance,
+};
 
 /// One store under a clock that stands still.
 #[derive(Debug)]
@@ -86,4 +90,51 @@ async fn random_histories_are_explained() {
 async fn a_clock_that_runs_on_is_no_fault() {
     conformance::run(async || Memory::<RunningClock>::fresh()).await;
     conformance::histories(Memory::<RunningClock>::fresh()).await;
+}
+
+// === what only this store has: a limit ===
+
+fn request(key: &str) -> ClaimRequest {
+    let key = IdempotencyKey::new(key).expect("keys of tests are visible ASCII");
+    ClaimRequest {
+        id: RecordId::new(Scope::anonymous(), key),
+        fingerprint: Fingerprint::from_bytes(&[1]).expect("one byte is enough"),
+        owner: Some(Owner::random()),
+        operation: Operation::new("POST", "/payments"),
+        spelling: KeySpelling::Bare,
+        policy: Arc::new(Policy::gateway(Backend::Plain)),
+    }
+}
+
+fn is_full(claim: &Result<Claim, StoreError>) -> bool {
+    claim.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full)
+}
+
+#[tokio::test]
+async fn a_full_store_refuses_new_keys_and_throws_nothing_out() {
+    let store = MemoryStore::with_clock(ManualClock::default()).with_records_max(2);
+    let (first, second) = (request("first"), request("second"));
+    let Claim::Acquired(lease) = store.claim(&first).await.unwrap() else { panic!("the store is empty") };
+    assert!(matches!(store.claim(&second).await, Ok(Claim::Acquired(_))));
+    for number in 0..200 {
+        assert!(is_full(&store.claim(&request(&format!("k{number}"))).await));
+    }
+    let repeat = ClaimRequest { owner: Some(Owner::random()), ..first.clone() };
+    assert!(matches!(store.claim(&repeat).await, Ok(Claim::InFlight { .. })));
+    let response = StoredResponse { status: 201, headers: Vec::new(), body: None };
+    assert_eq!(store.complete(&lease, &response).await.unwrap(), Written::Done);
+    assert!(is_full(&store.claim(&request("third")).await), "a completed record is not thrown out either");
+    assert!(matches!(store.claim(&repeat).await, Ok(Claim::Completed(_))));
+}
+
+#[tokio::test]
+async fn a_full_store_makes_room_by_reaping_what_expired() {
+    let clock = Arc::new(ManualClock::default());
+    let store = MemoryStore::with_clock(Arc::clone(&clock)).with_records_max(2);
+    assert!(matches!(store.claim(&request("first")).await, Ok(Claim::Acquired(_))));
+    clock.advance(Policy::gateway(Backend::Plain).retention / 2);
+    assert!(matches!(store.claim(&request("second")).await, Ok(Claim::Acquired(_))));
+    clock.advance(Policy::gateway(Backend::Plain).retention / 2);
+    assert!(matches!(store.claim(&request("third")).await, Ok(Claim::Acquired(_))), "the first one expired");
+    assert!(is_full(&store.claim(&request("fourth")).await));
 }

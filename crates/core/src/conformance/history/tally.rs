@@ -55,7 +55,7 @@ impl Tally {
 
     /// What was seen too rarely for a run of so many histories.
     pub(super) fn missing(&self, histories: u64) -> Vec<&'static str> {
-        let is_missing = |(what, per_hundred): &(&str, u64)| self.of(what) * 100 < per_hundred * histories;
+        let is_missing = |(what, per_hundred): &(&str, u64)| self.of(what) < per_hundred * histories / 100;
         EXPECTED.into_iter().filter(is_missing).map(|(what, _)| what).collect()
     }
 
