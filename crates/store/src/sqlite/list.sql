@@ -1,0 +1,10 @@
+-- list: digests in the order of birth. Walks the table until enough rows match.
+SELECT record
+FROM records
+WHERE expires_at > :now
+  AND (:state IS NULL OR state = :state)
+  AND (NOT :abandoned OR lease_until <= :now)
+  AND (:scope IS NULL OR scope = :scope)
+  AND (:key IS NULL OR key = :key)
+ORDER BY born
+LIMIT :rows

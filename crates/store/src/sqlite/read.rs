@@ -1,0 +1,96 @@
+//! The verbs that only read; each sees one snapshot.
+
+use oncegate_core::{Census, Filter, IdempotencyKey, Record, RecordDigest, RecordId, Scope, StateName, StoredResponse};
+use rusqlite::named_params;
+
+use super::{error::Failure, queue::Verb, row, session::Session};
+
+// === types ===
+
+/// The verb *get*.
+pub(super) struct Get(pub(super) RecordDigest);
+
+/// The verb *list*.
+pub(super) struct List(pub(super) Filter);
+
+/// The verb *census*.
+pub(super) struct Count;
+
+// === the verbs ===
+
+impl Verb for Get {
+    type Answer = Option<(Record, Option<StoredResponse>)>;
+    const NEEDS_CALLER: bool = true;
+
+    fn apply(&self, session: &Session<'_>) -> Result<Self::Answer, Failure> {
+        let Some(record) = living(session, self.0)? else { return Ok(None) };
+        let response = row::response(session, &record)?;
+        Ok(Some((record, response)))
+    }
+}
+
+fn living(session: &Session<'_>, record: RecordDigest) -> Result<Option<Record>, Failure> {
+    Ok(row::find(session, record)?.filter(|record| !record.is_expired(session.now())))
+}
+
+impl Verb for List {
+    type Answer = Vec<Record>;
+    const NEEDS_CALLER: bool = true;
+
+    fn apply(&self, session: &Session<'_>) -> Result<Vec<Record>, Failure> {
+        let Self(filter) = self;
+        let digests = match (&filter.scope, &filter.key) {
+            (Some(scope), Some(key)) => vec![RecordId::new(scope.clone(), key.clone()).digest()],
+            (Some(_) | None, Some(_) | None) => self.digests(session)?,
+        };
+        let mut records = Vec::with_capacity(digests.len());
+        for digest in digests {
+            // The specification has the last word on what belongs to the list.
+            records.extend(living(session, digest)?.filter(|record| filter.matches(record, session.now())));
+        }
+        Ok(records)
+    }
+}
+
+impl List {
+    fn digests(&self, session: &Session<'_>) -> Result<Vec<RecordDigest>, rusqlite::Error> {
+        let Self(filter) = self;
+        let mut statement = session.statement(self.sql())?;
+        let parameters = named_params! {
+            ":state": filter.state.map(StateName::as_str),
+            ":abandoned": filter.abandoned,
+            ":scope": filter.scope.as_ref().map(Scope::as_str),
+            ":key": filter.key.as_ref().map(IdempotencyKey::as_str),
+            ":rows": i64::try_from(filter.rows()).unwrap_or(i64::MAX),
+            ":now": session.now().as_micros(),
+        };
+        statement.query_map(parameters, |row| row.get(0).map(RecordDigest::from_bytes))?.collect()
+    }
+
+    fn sql(&self) -> &'static str {
+        match self.0.state {
+            Some(StateName::InFlight | StateName::Unknown) => include_str!("list_open.sql"),
+            Some(StateName::Completed) | None if self.0.abandoned => include_str!("list_open.sql"),
+            Some(StateName::Completed) | None => include_str!("list.sql"),
+        }
+    }
+}
+
+impl Verb for Count {
+    type Answer = Census;
+    const NEEDS_CALLER: bool = true;
+
+    fn apply(&self, session: &Session<'_>) -> Result<Census, Failure> {
+        let mut statement = session.statement(include_str!("census.sql"))?;
+        let census = statement.query_row(named_params! {":now": session.now().as_micros()}, |row| {
+            let count = |name| row.get::<_, u32>(name).map(u64::from);
+            Ok(Census {
+                in_flight: count("in_flight")?,
+                abandoned: count("abandoned")?,
+                completed: count("completed")?,
+                unknown: count("unknown")?,
+            })
+        })?;
+        Ok(census)
+    }
+}

@@ -1,0 +1,2 @@
+-- The response of a record that complete.sql has just completed.
+INSERT INTO responses (fence, record, headers, body) VALUES (:fence, :record, :headers, :body)
