@@ -1,6 +1,25 @@
 //! What must not differ between two requests with one key.
+//!
+//! `docs/fingerprint.md` defines the bytes, so that other languages can compute the same.
 
 use std::fmt;
+
+mod compute;
+mod content;
+mod fields;
+mod gzip;
+mod json;
+mod media_type;
+mod multipart;
+mod pointer;
+mod query;
+mod rules;
+
+pub use self::{
+    compute::{DecodedTooLarge, Fingerprinter, RequestHead},
+    pointer::{JsonPointer, JsonPointerError},
+    rules::{Mode, Rules, RulesError, RulesOptions, Secret, SecretError},
+};
 
 // === types ===
 
@@ -96,3 +115,6 @@ impl fmt::Debug for Fingerprint {
         write!(f, ")")
     }
 }
+
+#[cfg(test)]
+mod tests;
