@@ -96,8 +96,8 @@ impl SqliteStore {
         let writer = worker(writer, TransactionBehavior::Immediate);
         let start = |name, worker| Queue::start(name, options.queue_max, worker).map_err(OpenError::Thread);
         Ok(Self {
-            reader: start("oncegate-sqlite-reader", reader)?,
-            writer: start("oncegate-sqlite-writer", writer)?,
+            reader: start("oncegate-reader", reader)?,
+            writer: start("oncegate-writer", writer)?,
             path,
         })
     }

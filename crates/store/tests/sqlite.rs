@@ -16,7 +16,7 @@ struct File {
 
 impl File {
     fn fresh() -> Self {
-        Self { clock: Arc::default(), directory: tempfile::tempdir().unwrap() }
+        Self { clock: Arc::default(), directory: tempfile::tempdir().expect("temporary directories can be made") }
     }
 }
 
@@ -24,7 +24,8 @@ impl File {
 impl conformance::Harness for File {
     async fn open(&self) -> Arc<dyn Store> {
         let path = self.directory.path().join("records.db");
-        Arc::new(SqliteStore::open(path, Options::with_clock(self.clock.clone())).unwrap())
+        let store = SqliteStore::open(path, Options::with_clock(self.clock.clone()));
+        Arc::new(store.expect("the file is ours, or new"))
     }
 
     async fn advance(&self, by: Duration) {
