@@ -1,0 +1,328 @@
+//! The configuration: what was written (file, environment, flags) and what the program uses.
+//!
+//! Files are named after the steps: written → section, kind → route, secret → [`Config`] → warning,
+//! print. `docs/configuration.md` explains every key to users; a test holds it to what is read here.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    fmt::Display,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use oncegate_tower::{Route, Routes};
+
+use crate::{proxy::UpstreamAddress, store_address::StoreAddress};
+
+mod kind;
+mod origin;
+mod print;
+mod route;
+mod route_kind;
+mod secret;
+mod section;
+#[cfg(test)]
+mod tests;
+mod warning;
+mod written;
+
+use self::{
+    kind::{Length, Size, TextOf, YesOrNo},
+    origin::{Fault, Origin, Sourced},
+    route::{RouteHead, RouteSettings},
+    route_kind::DEFAULTS,
+    secret::Secrets,
+    section::{Effective, Notes, Section},
+    written::{Table, Written},
+};
+pub(crate) use self::{
+    kind::{length_text, size_text},
+    origin::Faults,
+    route_kind::{key_source_text, matcher_text, scope_part_text},
+};
+
+// === types ===
+
+/// The flags of every command that reads the configuration.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Arguments {
+    /// Configuration file (TOML); none is needed
+    #[arg(long, value_name = "FILE", env = "ONCEGATE_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Address of the guarded service, such as http://127.0.0.1:8000
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+
+    /// Address to listen on [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<String>,
+
+    /// Address of the admin listener [default: 127.0.0.1:8081]
+    #[arg(long, value_name = "IP:PORT")]
+    admin: Option<String>,
+
+    /// Where records live [default: sqlite://oncegate.db]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+}
+
+/// What the program uses.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The guarded service.
+    pub(crate) upstream: UpstreamAddress,
+    /// Where clients connect.
+    pub(crate) listen: SocketAddr,
+    /// How long a stop waits for what is running.
+    pub(crate) drain: Duration,
+    /// The admin listener.
+    pub(crate) admin: Admin,
+    /// Where records live.
+    pub(crate) store: StoreSettings,
+    /// How requests are guarded.
+    pub(crate) routes: Routes,
+    /// Choices that are allowed and risky, in sentences.
+    pub(crate) warnings: Vec<String>,
+    effective: Vec<Effective>,
+}
+
+/// The admin listener.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    /// Where it listens.
+    pub(crate) listen: SocketAddr,
+    /// What callers must show; never absent when others than this machine can connect.
+    pub(crate) token: Option<Token>,
+}
+
+/// The admin listener's secret.
+#[derive(Clone)]
+pub(crate) struct Token(String);
+
+/// Where records live.
+#[derive(Debug)]
+pub(crate) struct StoreSettings {
+    /// Which store.
+    pub(crate) address: StoreAddress,
+    /// How long one verb may take.
+    pub(crate) timeout: Duration,
+    /// How many bytes of completed records are remembered.
+    pub(crate) cache_bytes: u64,
+}
+
+// === the kinds of the keys outside of routes ===
+
+const UPSTREAM: TextOf<UpstreamAddress> =
+    TextOf { read: |text| parsed::<UpstreamAddress>(text), show: UpstreamAddress::to_string };
+const ADDRESS: TextOf<SocketAddr> = TextOf { read: socket_address, show: SocketAddr::to_string };
+const STORE: TextOf<StoreAddress> = TextOf { read: |text| parsed::<StoreAddress>(text), show: StoreAddress::to_string };
+/// An orchestrator that waits for longer than ten minutes is unusual, a drain for ever is a mistake.
+const DRAIN: Length = Length { min: Duration::ZERO, max: Duration::from_mins(10) };
+const STORE_TIMEOUT: Length = Length { min: Duration::from_millis(10), max: Duration::from_mins(1) };
+const CACHE: Size = Size { max: 64 << 30 };
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "{text:?} is not an address: write IP:PORT, such as \"127.0.0.1:8080\", \"0.0.0.0:8080\" or \"[::1]:8080\""
+        )
+    })
+}
+
+// === loading ===
+
+/// Reads file, environment and flags.
+///
+/// # Errors
+/// Every fault that was found.
+pub(crate) fn load(
+    arguments: &Arguments,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Config, Faults> {
+    let file = match &arguments.config {
+        Some(file) => read_file(file)?,
+        None => Table::default(),
+    };
+    read(file, variables, arguments)
+}
+
+fn read_file(file: &Path) -> Result<Table, Fault> {
+    let text = fs::read_to_string(file).map_err(|error| {
+        Fault::new(&Origin::Flag("--config"), format!("{} cannot be read: {error}", file.display()))
+    })?;
+    Table::parse(&file.display().to_string(), &text)
+}
+
+fn set_flags(table: &mut Table, arguments: &Arguments) -> Vec<Fault> {
+    let flags: [(&'static str, &[&str], &Option<String>); 4] = [
+        ("--upstream", &["upstream"], &arguments.upstream),
+        ("--listen", &["listen"], &arguments.listen),
+        ("--admin", &["admin", "listen"], &arguments.admin),
+        ("--store", &["store", "url"], &arguments.store),
+    ];
+    let set = |(flag, path, value): (_, &[&str], &Option<String>)| {
+        let path: Vec<_> = path.iter().map(|&step| step.to_owned()).collect();
+        table.set(&path, Written::unquoted(Origin::Flag(flag), value.as_ref()?)).err()
+    };
+    flags.into_iter().filter_map(set).collect()
+}
+
+fn read(
+    mut table: Table,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    arguments: &Arguments,
+) -> Result<Config, Faults> {
+    let mut notes = Notes::default();
+    notes.faults.extend(table.set_variables(variables));
+    notes.faults.extend(set_flags(&mut table, arguments));
+    let mut top = Section::top(table);
+    let upstream =
+        top.get_required("upstream", &UPSTREAM, "name the service to guard, such as --upstream http://127.0.0.1:8000");
+    let listen = top.get("listen", &ADDRESS, Sourced::default(SocketAddr::from(([127, 0, 0, 1], 8080))));
+    let drain = top.get("drain", &DRAIN, Sourced::default(Duration::from_secs(30)));
+    top.refuse("suspect_window", "suspected duplicates are not looked for yet");
+
+    let mut admin = top.section("admin");
+    let mut store = top.section("store");
+    let mut secret_sections = top.sections("secrets", "id");
+    let mut defaults = top.section("defaults");
+    let route_sections = top.sections("route", "name");
+    top.finish(&mut notes);
+
+    let admin_settings = Admin::read(&mut admin);
+    admin.finish(&mut notes);
+    let store_settings = StoreSettings::read(&mut store);
+    store.finish(&mut notes);
+    let secrets = Secrets::read(&mut secret_sections);
+    secret_sections.into_iter().for_each(|section| section.finish(&mut notes));
+
+    let settings = RouteSettings::read(&mut defaults, RouteSettings::builtin());
+    defaults.finish(&mut notes);
+    let mut warnings = warning::of_store(&store_settings.address);
+    let routes = Loader { secrets, notes: &mut notes, warnings: &mut warnings }.routes(&settings, route_sections);
+
+    let (effective, faults) = notes.into_faults();
+    Faults::check(faults)?;
+    Ok(Config {
+        upstream: upstream.expect("its absence is a fault, checked above").value,
+        listen: listen.value,
+        drain: drain.value,
+        admin: admin_settings,
+        store: store_settings,
+        routes: routes.expect("defaults that make no route are a fault, checked above"),
+        warnings,
+        effective,
+    })
+}
+
+// === impl Config ===
+
+impl Config {
+    /// The effective values and where they come from, as TOML; secrets are masked.
+    pub(crate) fn print(&self) -> String {
+        print::effective(&self.effective)
+    }
+}
+
+// === impl Admin ===
+
+impl Admin {
+    fn read(section: &mut Section) -> Self {
+        let listen = section.get("listen", &ADDRESS, Sourced::default(SocketAddr::from(([127, 0, 0, 1], 8081))));
+        let token = secret::token(section);
+        if token.is_none() && !listen.value.ip().is_loopback() && !section.has_faults() {
+            let text = format!(
+                "[admin] listen {} can be reached from other machines: set [admin] token, or listen on 127.0.0.1",
+                listen.value
+            );
+            section.fault(&listen.origin, text);
+        }
+        Self { listen: listen.value, token: token.map(|token| Token(token.value)) }
+    }
+}
+
+// === impl Token ===
+
+impl Token {
+    /// Whether a caller showed the token. Takes the same time wherever the two differ.
+    pub(crate) fn is(&self, shown: &[u8]) -> bool {
+        subtle::ConstantTimeEq::ct_eq(self.0.as_bytes(), shown).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+// === impl StoreSettings ===
+
+impl StoreSettings {
+    fn read(section: &mut Section) -> Self {
+        let defaults = oncegate_tower::Settings::default();
+        let address = section.get("url", &STORE, Sourced::default(StoreAddress::default()));
+        let timeout = section.get("timeout", &STORE_TIMEOUT, Sourced::default(defaults.store_timeout));
+        let cache_bytes = section.get("cache_bytes", &CACHE, Sourced::default(defaults.cache_bytes));
+        let migrate = section.get("migrate", &YesOrNo, Sourced::default(true));
+        if !migrate.value {
+            section.fault(
+                &migrate.origin,
+                "migrate = false comes with the PostgreSQL store: SQLite files are always brought up to date",
+            );
+        }
+        for name in ["front", "durability", "best_effort", "wait_replicas", "outbox_limit"] {
+            section.refuse(name, "it comes with the Redis store");
+        }
+        Self { address: address.value, timeout: timeout.value, cache_bytes: cache_bytes.value }
+    }
+}
+
+// === the routes ===
+
+/// What reading the routes adds to.
+struct Loader<'a> {
+    secrets: Secrets,
+    notes: &'a mut Notes,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Loader<'_> {
+    /// All routes; `None` if the defaults do not go together, which is noted.
+    fn routes(mut self, defaults: &RouteSettings, sections: Vec<Section>) -> Option<Routes> {
+        let default = self.route(DEFAULTS, defaults);
+        let mut routes = default.map(Routes::all);
+        let mut earlier: Vec<RouteHead> = Vec::new();
+        for mut section in sections {
+            let Some(head) = RouteHead::read(&mut section) else {
+                // The other keys are still read, so that their faults are found too.
+                RouteSettings::read(&mut section, defaults.clone());
+                section.finish(self.notes);
+                continue;
+            };
+            let settings = RouteSettings::read(&mut section, defaults.inherited_by(&head));
+            section.finish(self.notes);
+            self.notes.faults.extend(head.clash(&earlier));
+            self.warnings.extend(warning::of_match(&head, &settings));
+            if let Some(route) = self.route(&head.name.value, &settings) {
+                routes = routes.map(|routes| routes.with(head.matcher.value.clone(), route));
+            }
+            earlier.push(head);
+        }
+        routes
+    }
+
+    fn route(&mut self, name: &str, settings: &RouteSettings) -> Option<Route> {
+        self.warnings.extend(warning::of_route(name, settings));
+        settings.route(name, &self.secrets).map_err(|fault| self.notes.faults.push(fault)).ok()
+    }
+}

@@ -1,0 +1,128 @@
+//! Secrets: written in place or read from files, never shown.
+
+use std::{fs, sync::Arc};
+
+use oncegate_core::fingerprint::Secret;
+
+use super::{
+    kind::{Masked, TextOf},
+    origin::Sourced,
+    section::Section,
+};
+
+// === types ===
+
+/// The keys of fingerprints and of the digests in scopes.
+#[derive(Debug, Default)]
+pub(super) struct Secrets(Vec<Named>);
+
+#[derive(Debug)]
+struct Named {
+    secret: Secret,
+    key: Arc<[u8]>,
+}
+
+// === the kinds ===
+
+const FILE: TextOf<String> = TextOf { read: file_name, show: String::clone };
+const ID: TextOf<String> = TextOf { read: secret_id, show: String::clone };
+const KEY: Masked = Masked { min: Secret::KEY_LENGTH_MIN };
+
+/// A secret file has one short line; this is room for a very long one.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+fn file_name(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("the name of the file is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn secret_id(text: &str) -> Result<String, String> {
+    let max = Secret::ID_LENGTH_MAX;
+    if text.is_empty() || text.len() > max {
+        return Err(format!("the id has {} bytes: 1 to {max} are allowed", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+// === reading ===
+
+/// Reads a secret that is written as `name`, or stands in a file that `name_file` names. The later
+/// of file, variable, flag wins; both in one place is a fault.
+pub(super) fn read(section: &mut Section, names: [&'static str; 2], kind: &Masked) -> Option<Sourced<String>> {
+    let [name, name_file] = names;
+    let in_place = section.get_optional(name, kind);
+    let in_file = section.get_optional(name_file, &FILE);
+    match (in_place, in_file) {
+        (in_place, None) => in_place,
+        (Some(in_place), Some(in_file)) if in_place.origin.rank() > in_file.origin.rank() => Some(in_place),
+        (Some(in_place), Some(in_file)) if in_place.origin.rank() == in_file.origin.rank() => {
+            section.fault(&in_file.origin, format!("both {name} and {name_file} are set: keep one"));
+            Some(in_place)
+        }
+        (_, Some(file)) => match content(&file.value).and_then(|secret| kind.check(&secret).map(|()| secret)) {
+            Ok(value) => Some(Sourced { value, origin: file.origin }),
+            Err(error) => {
+                section.fault(&file.origin, format!("{name_file} {:?}: {error}", file.value));
+                None
+            }
+        },
+    }
+}
+
+/// The file's text without the line break at its end, which editors and `echo` add.
+fn content(file: &str) -> Result<String, String> {
+    let length = fs::metadata(file).map_err(|error| format!("cannot be read: {error}"))?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(format!("has {length} bytes: at most {FILE_BYTES_MAX} are allowed"));
+    }
+    let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+    let line = text.strip_suffix('\n').map_or(&*text, |line| line.strip_suffix('\r').unwrap_or(line));
+    Ok(line.to_owned())
+}
+
+// === impl Secrets ===
+
+impl Secrets {
+    /// Reads the members of `[[secrets]]`.
+    pub(super) fn read(sections: &mut [Section]) -> Self {
+        let mut secrets: Vec<Named> = Vec::new();
+        for section in sections {
+            let id = section.get_required("id", &ID, r#"name the secret, such as id = "2026-11""#);
+            let key = read(section, ["value", "value_file"], &KEY);
+            if key.is_none() && !section.has_faults() {
+                let origin = section.origin().clone();
+                section.fault(&origin, "[[secrets]] has neither value nor value_file: give one");
+            }
+            let (Some(id), Some(key)) = (id, key) else { continue };
+            if secrets.iter().any(|named| named.secret.id() == id.value) {
+                section.fault(&id.origin, format!("id {:?} stands twice: a new secret needs a new id", id.value));
+                continue;
+            }
+            match Secret::new(&id.value, key.value.as_bytes()) {
+                Ok(secret) => secrets.push(Named { secret, key: key.value.as_bytes().into() }),
+                Err(error) => section.fault(&key.origin, error.to_string()),
+            }
+        }
+        Self(secrets)
+    }
+
+    /// What new fingerprints are made with: the first.
+    pub(super) fn current(&self) -> Option<&Secret> {
+        self.0.first().map(|named| &named.secret)
+    }
+
+    /// What credentials in scopes are digested with: the last, so that a new secret in front of it
+    /// does not make every caller another one, and thereby every key new.
+    pub(super) fn scope(&self) -> Option<Arc<[u8]>> {
+        self.0.last().map(|named| Arc::clone(&named.key))
+    }
+}
+
+// === the admin token ===
+
+/// The least bytes of a token: 128 bits in hexadecimal.
+const TOKEN_LENGTH_MIN: usize = 32;
+
+/// Reads `token` or `token_file`.
+pub(super) fn token(section: &mut Section) -> Option<Sourced<String>> {
+    read(section, ["token", "token_file"], &Masked { min: TOKEN_LENGTH_MIN })
+}

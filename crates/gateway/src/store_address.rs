@@ -1,0 +1,158 @@
+//! Where records live: the addresses of `--store`.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use oncegate_core::{MemoryStore, Store};
+use oncegate_store::sqlite::{Options, SqliteStore};
+
+// === types ===
+
+/// The address of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StoreAddress {
+    /// `sqlite://FILE`: a file on a local disk.
+    Sqlite(PathBuf),
+    /// `memory://single-process`: for tests and demonstrations. The address says what it is good for.
+    Memory,
+}
+
+/// Not the address of a store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AddressError {
+    /// A store that does not exist yet.
+    #[error("{scheme}:// is not supported in this version: it comes with a later one; write sqlite://FILE")]
+    Later {
+        /// What was asked for.
+        scheme: &'static str,
+    },
+    /// No file is named.
+    #[error(
+        "{0:?} names no file: write sqlite://FILE, such as sqlite://oncegate.db or sqlite:///var/lib/oncegate/oncegate.db"
+    )]
+    NoFile(String),
+    /// Something else.
+    #[error("{0:?} is not the address of a store: write sqlite://FILE, or memory://single-process for tests")]
+    Unrecognised(String),
+}
+
+/// What can be said about a store without changing anything.
+#[derive(Debug)]
+pub(crate) enum Presence {
+    /// It is there.
+    There,
+    /// It will be made.
+    WillBeMade,
+}
+
+// === impl StoreAddress ===
+
+impl StoreAddress {
+    const SQLITE: &str = "sqlite://";
+    const MEMORY: &str = "memory://single-process";
+    /// Schemes of stores to come; their addresses may hold passwords and are never shown.
+    const LATER: [&str; 5] = ["postgres", "postgresql", "redis", "rediss", "redis-cluster"];
+
+    /// Opens the store. Blocks while it reads the disk.
+    ///
+    /// A store waits for another process's transaction only a part of `timeout`, so that it can say
+    /// itself what it waits for.
+    pub(crate) fn open(&self, timeout: Duration) -> anyhow::Result<Arc<dyn Store>> {
+        match self {
+            Self::Sqlite(path) => {
+                let mut options = Options::default();
+                options.busy_timeout = options.busy_timeout.min(timeout / 2);
+                let store = SqliteStore::open(path, options).with_context(|| format!("store {self}"))?;
+                Ok(Arc::new(store))
+            }
+            Self::Memory => Ok(Arc::new(MemoryStore::single_process())),
+        }
+    }
+
+    /// Whether opening would find a store or make one.
+    ///
+    /// # Errors
+    /// When it could do neither.
+    pub(crate) fn presence(&self) -> anyhow::Result<Presence> {
+        let Self::Sqlite(path) = self else { return Ok(Presence::WillBeMade) };
+        if path.try_exists().with_context(|| format!("{} cannot be looked at", path.display()))? {
+            return Ok(Presence::There);
+        }
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        anyhow::ensure!(directory.is_dir(), "{} is not a directory: make it first", directory.display());
+        Ok(Presence::WillBeMade)
+    }
+}
+
+impl Default for StoreAddress {
+    /// In the working directory.
+    fn default() -> Self {
+        Self::Sqlite(PathBuf::from("oncegate.db"))
+    }
+}
+
+impl FromStr for StoreAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        if text == Self::MEMORY {
+            return Ok(Self::Memory);
+        }
+        if let Some(file) = text.strip_prefix(Self::SQLITE) {
+            if file.is_empty() || file.ends_with('/') || file == ":memory:" {
+                return Err(AddressError::NoFile(text.to_owned()));
+            }
+            return Ok(Self::Sqlite(PathBuf::from(file)));
+        }
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        match Self::LATER.into_iter().find(|later| scheme == Some(*later)) {
+            Some(scheme) => Err(AddressError::Later { scheme }),
+            None => Err(AddressError::Unrecognised(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "{}{}", Self::SQLITE, path.display()),
+            Self::Memory => f.write_str(Self::MEMORY),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_back_as_they_are_shown() {
+        for text in
+            ["sqlite://oncegate.db", "sqlite:///var/lib/oncegate.db", "sqlite://./a b.db", "memory://single-process"]
+        {
+            assert_eq!(text.parse::<StoreAddress>().unwrap().to_string(), text);
+        }
+        assert_eq!(StoreAddress::default().to_string(), "sqlite://oncegate.db");
+    }
+
+    #[test]
+    fn other_addresses_are_refused_by_name_and_without_their_passwords() {
+        let refused = |text: &str| text.parse::<StoreAddress>().unwrap_err().to_string();
+        for text in ["postgres://u:hunter2@db/x", "redis://:hunter2@r", "redis-cluster://a,b"] {
+            assert!(refused(text).contains("comes with a later"), "{text}");
+            assert!(!refused(text).contains("hunter2"), "{text}");
+        }
+        for text in ["sqlite://", "sqlite://dir/", "sqlite://:memory:"] {
+            assert!(refused(text).contains("names no file"), "{text}");
+        }
+        for text in ["", "oncegate.db", "memory:", "memory://", "SQLITE://x"] {
+            assert!(refused(text).contains("is not the address of a store"), "{text}");
+        }
+    }
+}
