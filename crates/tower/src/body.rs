@@ -125,6 +125,12 @@ where
     }
 }
 
+impl<B> std::fmt::Debug for RequestBody<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RequestBody").finish_non_exhaustive()
+    }
+}
+
 // === impl ResponseBody ===
 
 impl<B> ResponseBody<B> {
@@ -194,6 +200,12 @@ where
             ResponseSource::Whole { bytes, .. } => exactly(bytes.as_ref()),
             ResponseSource::Relayed { remaining, .. } => remaining.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
+    }
+}
+
+impl<B> std::fmt::Debug for ResponseBody<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResponseBody").finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,179 @@
+//! Many requests with one key.
+
+use std::time::Duration;
+
+use oncegate_tower::Outcome;
+use tokio::task::JoinSet;
+
+use crate::harness::{Gate, Whole, created, idempotent, post, route, status};
+
+#[tokio::test]
+async fn of_300_repeats_one_executes_and_one_claim_reaches_the_store() {
+    let mut gate = Gate::new(route());
+    let mut answers: JoinSet<_> = (0..300).map(|_| gate.call(post("k", "{}"))).collect();
+    let call = gate.next_call().await;
+    for _ in 0..299 {
+        let whole = Whole::of(answers.join_next().await.unwrap().unwrap()).await;
+        whole.problem(409, "in-flight");
+        assert_eq!(whole.header("retry-after"), Some("2"));
+    }
+    call.answer(created("paid"));
+    assert_eq!(Whole::of(answers.join_next().await.unwrap().unwrap()).await.status, 201);
+    assert!(gate.repeat(post("k", "{}")).await.is_replay());
+    assert_eq!((gate.executions(), gate.store.count("claim")), (1, 1));
+}
+
+#[tokio::test]
+async fn quoted_and_bare_keys_are_one_key() {
+    let mut gate = Gate::new(route());
+    gate.exchange(post("\"k\"", "{}"), created("paid")).await;
+    assert!(gate.repeat(post("k", "{}")).await.is_replay());
+}
+
+#[tokio::test]
+async fn another_body_is_a_mismatch_while_the_first_runs_and_afterwards() {
+    let mut gate = Gate::new(route());
+    let first = gate.send(post("k", r#"{"amount":100}"#));
+    let call = gate.next_call().await;
+    let problem = gate.repeat(post("k", r#"{"amount":900}"#)).await.problem(422, "mismatch");
+    assert_eq!((&problem["first_request"], &problem["state"]), (&"POST /payments".into(), &"in_flight".into()));
+    assert!(!problem.to_string().contains("100"), "the first payload leaks");
+    gate.repeat(post("k", r#"{"amount":100}"#)).await.problem(409, "in-flight");
+    call.answer(created("paid"));
+    first.await.unwrap().unwrap();
+    gate.repeat(post("k", r#"{"amount":900}"#)).await.problem(422, "mismatch");
+    assert!(gate.repeat(post("k", r#"{ "amount" : 100 }"#)).await.is_replay());
+    gate.repeat(post("k", r#"{"amount":900}"#)).await.problem(422, "mismatch");
+}
+
+#[tokio::test]
+async fn another_caller_with_the_same_key_is_another_record() {
+    let mut gate = Gate::new(route());
+    gate.exchange(post("k", "{}"), created("for A")).await;
+    let mut request = post("k", "{}");
+    request.headers_mut().insert("authorization", "Bearer B".parse().unwrap());
+    let whole = gate.exchange(request, created("for B")).await;
+    assert_eq!((whole.outcome, &whole.body[..]), (Outcome::Executed, &b"for B"[..]));
+}
+
+#[tokio::test]
+async fn a_key_used_on_another_endpoint_is_a_mismatch() {
+    let mut gate = Gate::new(route());
+    gate.exchange(post("k", "{}"), created("paid")).await;
+    let mut request = post("k", "{}");
+    *request.uri_mut() = "/payments/1/refund".parse().unwrap();
+    let problem = gate.repeat(request).await.problem(422, "mismatch");
+    assert!(problem["detail"].as_str().unwrap().contains("POST /payments (completed)"), "{problem}");
+}
+
+#[tokio::test]
+async fn requests_without_a_key_are_never_held_back() {
+    let mut gate = Gate::new(route());
+    for _ in 0..2 {
+        let mut request = post("k", "{}");
+        request.headers_mut().remove("idempotency-key");
+        let whole = gate.exchange(request, created("paid")).await;
+        assert_eq!((whole.outcome, whole.header("idempotency-expires")), (Outcome::Bypassed, None));
+    }
+    assert_eq!((gate.executions(), gate.store.count("claim")), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_repeat_gets_the_replay_when_the_first_ends() {
+    let mut gate = Gate::new(waiting(Duration::from_secs(5)));
+    let first = gate.send(post("k", "{}"));
+    let call = gate.next_call().await;
+    let followers: Vec<_> = (0..20).map(|_| gate.send(post("k", "{}"))).collect();
+    let other = gate.send(post("k", r#"{"other":1}"#));
+    Whole::of(other.await.unwrap()).await.problem(422, "mismatch");
+    call.answer(created("paid"));
+    first.await.unwrap().unwrap();
+    for follower in followers {
+        let whole = Whole::of(follower.await.unwrap()).await;
+        assert!(whole.is_replay() && &whole.body[..] == b"paid");
+    }
+    assert_eq!((gate.executions(), gate.store.count("claim")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_repeat_gets_409_when_its_time_is_over() {
+    let mut gate = Gate::new(waiting(Duration::from_secs(2)));
+    let first = gate.send(post("k", "{}"));
+    let call = gate.next_call().await;
+    gate.repeat(post("k", "{}")).await.problem(409, "in-flight");
+    call.answer(created("paid"));
+    first.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_release_exactly_one_of_the_waiting_repeats_executes() {
+    let mut gate = Gate::new(waiting(Duration::from_secs(5)));
+    let first = gate.send(post("k", "{}"));
+    let call = gate.next_call().await;
+    let followers: Vec<_> = (0..20).map(|_| gate.send(post("k", "{}"))).collect();
+    // Let them all begin to wait.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    call.answer(status(503, "later"));
+    assert_eq!(Whole::of(first.await.unwrap()).await.status, 503);
+    gate.next_call().await.answer(created("paid"));
+    let mut executed = 0;
+    for follower in followers {
+        let whole = Whole::of(follower.await.unwrap()).await;
+        assert_eq!((whole.status, &whole.body[..]), (201, &b"paid"[..]));
+        executed += usize::from(whole.outcome == Outcome::Executed);
+    }
+    assert_eq!((executed, gate.executions()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_waits_for_another_process_too() {
+    let mut first_gate = Gate::new(waiting(Duration::from_secs(5)));
+    let mut second_gate = Gate::before(first_gate.store.clone(), waiting(Duration::from_secs(5)));
+    let first = first_gate.send(post("k", "{}"));
+    let call = first_gate.next_call().await;
+    let repeat = second_gate.send(post("k", "{}"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!repeat.is_finished());
+    call.answer(created("paid"));
+    first.await.unwrap().unwrap();
+    assert!(Whole::of(repeat.await.unwrap()).await.is_replay());
+    assert_eq!(second_gate.executions(), 0);
+    assert!(second_gate.repeat(post("k", "{}")).await.is_replay());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_executes_nothing_answers_409_for_another_one() {
+    let mut first_gate = Gate::new(route());
+    let mut second_gate = Gate::before(first_gate.store.clone(), route());
+    let _first = first_gate.send(post("k", "{}"));
+    let _call = first_gate.next_call().await;
+    second_gate.repeat(post("k", "{}")).await.problem(409, "in-flight");
+    second_gate.repeat(post("k", "{\"other\":1}")).await.problem(422, "mismatch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completed_record_is_remembered_for_at_most_five_seconds() {
+    let mut gate = Gate::new(route());
+    gate.exchange(post("k", "{}"), created("paid")).await;
+    tokio::time::advance(Duration::from_millis(4_900)).await;
+    assert!(gate.repeat(post("k", "{}")).await.is_replay());
+    assert_eq!(gate.store.count("claim"), 1);
+    tokio::time::advance(Duration::from_millis(200)).await;
+    assert!(gate.repeat(post("k", "{}")).await.is_replay());
+    assert_eq!(gate.store.count("claim"), 2, "an operator's purge must take effect");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_retention_the_key_is_new() {
+    let mut gate = Gate::new(idempotent());
+    gate.exchange(post("k", "{}"), created("first")).await;
+    tokio::time::advance(Duration::from_hours(24)).await;
+    let whole = gate.exchange(post("k", r#"{"other":1}"#), created("second")).await;
+    assert_eq!((whole.outcome, &whole.body[..]), (Outcome::Executed, &b"second"[..]));
+}
+
+fn waiting(wait: Duration) -> oncegate_tower::Route {
+    let mut route = route();
+    route.wait = wait;
+    route
+}
