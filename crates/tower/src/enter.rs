@@ -12,7 +12,7 @@ use crate::{
     admit::{Admission, admit, admit_body, identify},
     layer::Gate,
     receive::{ReceiveError, Received, check_length, receive},
-    route::normalised,
+    route::{normalised, requested_uri},
 };
 
 // === types ===
@@ -70,7 +70,10 @@ where
         id: RecordId::new(caller.scope, key),
         fingerprint: received.fingerprint,
         owner: Some(Owner::random()),
-        operation: Operation::new(parts.method.as_str(), &normalised(parts.uri.path())),
+        operation: Operation::new(
+            parts.method.as_str(),
+            &normalised(requested_uri(&parts.extensions, &parts.uri).path()),
+        ),
         spelling,
         policy: Arc::clone(&route.policy),
     };

@@ -13,6 +13,7 @@ use tower_service::Service;
 use crate::{
     BoxError, Event, Outcome, Problem, RequestBody, ResponseBody, Route, UpstreamError, UpstreamErrorKind,
     claim::Guarded,
+    crash,
     layer::Gate,
     local::Turn,
     problem::{PROBLEM_HEADER, ProblemKind},
@@ -106,11 +107,13 @@ impl Execution {
         RB::Error: Into<BoxError>,
     {
         let called = Instant::now();
-        let response = match caught(call.under(self)).await {
+        crash::point("claimed");
+        let response = match caught(crash::during("dispatched", call.under(self))).await {
             Ok(response) => response,
             Err(failure) => return self.fail(failure, reply).await,
         };
         self.gate.observe(&Event::Executed { route: &self.guarded.route.name, duration: called.elapsed() });
+        crash::point("head_received");
         let settlement = match self.disposition(&response) {
             Disposition::Store => return self.complete(response, reply).await,
             Disposition::Release => Some(Settlement::Release),

@@ -18,7 +18,10 @@ use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{BoxError, Event, Observer, RequestBody, ResponseBody, Route, Routes, Unobserved, flow, local::Local};
+use crate::{
+    BoxError, Event, Observer, RequestBody, ResponseBody, Route, Routes, Unobserved, flow, local::Local,
+    route::requested_uri,
+};
 
 // === types ===
 
@@ -211,7 +214,7 @@ impl Gate {
     }
 
     fn route<B>(&self, request: &Request<B>) -> Arc<Route> {
-        Arc::clone(self.routes.load().find(request.method(), request.uri()))
+        Arc::clone(self.routes.load().find(request.method(), requested_uri(request.extensions(), request.uri())))
     }
 
     fn answered<B>(&self, route: &Route, response: &Response<B>) {

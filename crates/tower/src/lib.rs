@@ -9,9 +9,12 @@
 mod admit;
 mod body;
 mod claim;
+mod crash;
 mod enter;
 mod error;
 mod execute;
+#[cfg(feature = "axum")]
+mod extract;
 mod flow;
 mod layer;
 mod local;

@@ -9,7 +9,11 @@ use oncegate_core::{
 };
 
 use self::spool::Spool;
-use crate::{BoxError, Problem, RequestBody, Route, body::next_frame, route::normalised};
+use crate::{
+    BoxError, Problem, RequestBody, Route,
+    body::next_frame,
+    route::{normalised, requested_uri},
+};
 
 mod spool;
 
@@ -81,14 +85,15 @@ where
 }
 
 fn fingerprinter(rules: &Rules, parts: &Parts) -> Fingerprinter {
-    let path = normalised(parts.uri.path());
+    let uri = requested_uri(&parts.extensions, &parts.uri);
+    let path = normalised(uri.path());
     let value = |name| parts.headers.get(name).map(http::HeaderValue::as_bytes);
     Fingerprinter::new(
         rules,
         &RequestHead {
             method: parts.method.as_str(),
             path: &path,
-            query: parts.uri.query(),
+            query: uri.query(),
             content_type: value(header::CONTENT_TYPE),
             content_encoding: value(header::CONTENT_ENCODING),
         },

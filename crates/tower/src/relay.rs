@@ -14,6 +14,7 @@ use tokio::{
 use crate::{
     BoxError, Event, Problem, ResponseBody, Route, UpstreamErrorKind,
     body::{Relayed, next_frame},
+    crash,
     execute::{Execution, upstream_error_kind},
     replay::{kept_headers, mark_executed},
     reply::Reply,
@@ -78,6 +79,7 @@ impl Execution {
                 self.settle_and_answer(settlement, reply, Ok(problem)).await;
             }
             Ok(Ok(())) if held.is_whole => {
+                crash::point("body_received");
                 let whole = joined(&held.chunks);
                 copy.push(&whole);
                 let response = Response::from_parts(parts, ResponseBody::whole_with(whole, held.trailers));

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderName, Method, Uri};
+use http::{Extensions, HeaderName, Method, Uri};
 use oncegate_core::{
     Backend, Policy, PolicyError,
     fingerprint::{JsonPointer, Rules, RulesOptions},
@@ -211,6 +211,15 @@ impl Routes {
         let matched = self.matched.iter().map(|(matcher, route)| (Some(matcher), route));
         matched.chain(std::iter::once((None, &self.default)))
     }
+}
+
+/// The URI that a client asked for, also in a router that is nested in another one.
+pub(crate) fn requested_uri<'a>(extensions: &'a Extensions, uri: &'a Uri) -> &'a Uri {
+    #[cfg(feature = "axum")]
+    let uri = crate::extract::original_uri(extensions).unwrap_or(uri);
+    #[cfg(not(feature = "axum"))]
+    let _ = extensions;
+    uri
 }
 
 // === impl Matcher ===

@@ -9,7 +9,7 @@ use oncegate_core::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    Event, ResponseBody,
+    Event, ResponseBody, crash,
     execute::Execution,
     layer::Gate,
     local::{ClaimKey, Told},
@@ -62,7 +62,12 @@ impl Execution {
         let (store, lease) = (&self.gate.store, &self.lease);
         let writing = async {
             match settlement {
-                Settlement::Complete(response) => store.complete(lease, response).await,
+                Settlement::Complete(response) => {
+                    crash::point("before_complete");
+                    let written = store.complete(lease, response).await;
+                    crash::point("after_complete");
+                    written
+                }
                 Settlement::Release => store.release(lease).await,
                 Settlement::Doubt(reason) => store.doubt(lease, reason).await,
             }

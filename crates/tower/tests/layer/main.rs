@@ -1,5 +1,7 @@
 //! The layer around a scripted inner service.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 mod cancellation;
 mod harness;
 mod lease;
