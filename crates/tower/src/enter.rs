@@ -5,14 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http_body::Body;
-use oncegate_core::{ClaimRequest, Operation, Owner, RecordId};
+use oncegate_core::{Claim, ClaimRequest, Fingerprint, Operation, Owner, RecordId};
 
 use crate::{
     BoxError, Event, Problem, RequestBody, Route,
     admit::{Admission, admit, admit_body, identify},
+    claim::Guarded,
     layer::Gate,
+    local::Told,
     receive::{ReceiveError, Received, check_length, receive},
-    route::{normalised, requested_uri},
+    route::{Superseded, normalised, requested_uri},
 };
 
 // === types ===
@@ -77,6 +79,11 @@ where
         spelling,
         policy: Arc::clone(&route.policy),
     };
+    if gate.split_scopes.is_split(&request) {
+        let (record, route) = (request.id.digest().short(), &*route.name);
+        tracing::warn!(record, route, "key seen in two scopes: what names the caller changes between retries");
+        gate.observe(&Event::SplitScope);
+    }
     Entered::Guarded(request, received)
 }
 
@@ -99,4 +106,23 @@ fn refusal(route: &Route, error: &ReceiveError) -> Problem {
             Problem::overloaded()
         }
     }
+}
+
+/// The fingerprint to compare with a record that was made under rules of an earlier configuration,
+/// as long as those are still known. Asked at most once for each request.
+pub(crate) async fn under_the_recorded_rules(
+    guarded: &Guarded,
+    told: &Told,
+    parts: &Parts,
+    received: &Received,
+) -> Option<Fingerprint> {
+    let Ok(Claim::RulesChanged { recorded }) = told else { return None };
+    let recorded = recorded.rules().filter(|recorded| guarded.request.fingerprint.rules() != Some(recorded))?;
+    for Superseded { rules, .. } in guarded.route.superseded_rules.iter().filter(|rules| rules.is_in_use()) {
+        let fingerprint = received.fingerprint_under(rules, parts).await?;
+        if fingerprint.rules() == Some(recorded) {
+            return Some(fingerprint);
+        }
+    }
+    None
 }

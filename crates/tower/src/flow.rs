@@ -14,7 +14,7 @@ use tower_service::Service;
 use crate::{
     BoxError, RequestBody, ResponseBody, Route,
     claim::{Claimed, Guarded, Patience, claim},
-    enter::{Entered, enter},
+    enter::{Entered, enter, under_the_recorded_rules},
     execute::{Call, Execution, pass},
     layer::Gate,
     local::Join,
@@ -49,37 +49,43 @@ where
         Entered::Guarded(request, received) => (request, received),
     };
     let accepted = parts.headers.get(header::ACCEPT_ENCODING).cloned();
-    let guarded = Guarded { route: Arc::clone(route), request, accepted };
+    let mut guarded = Guarded { route: Arc::clone(route), request, accepted };
     let mut call = Call { inner, parts, received, body: PhantomData };
     let mut patience = Patience::new(gate, route);
 
     let told = loop {
         // claim: at most one repeat of a key in this process asks the store
-        let turn = match gate.local.join(&guarded.request) {
-            Join::Answer(claim) => break gate.coalesced(claim),
+        let told = match gate.local.join(&guarded.request) {
+            Join::Answer(claim) => gate.coalesced(claim),
             Join::Wait(waiting) => match patience.follow(waiting, &guarded.request).await {
-                Some(told) => break told,
+                Some(told) => told,
                 None => continue,
             },
-            Join::Lead(turn) => turn,
+            Join::Lead(turn) => {
+                let leader = (Arc::clone(gate), guarded.clone());
+                let led = detach(&gate.executions, async move |mut reply| {
+                    let (gate, guarded) = leader;
+                    let execution = match claim(gate, turn, guarded).await {
+                        Claimed::Execute(execution) => execution,
+                        Claimed::Unguarded(gate) => return reply.send(&gate, call.unguarded(&gate).await),
+                        Claimed::Told(told) => return reply.told(told, call),
+                    };
+                    // execute → complete, as long as the lease is ours
+                    execution.run(call, reply).await;
+                });
+                match led.await {
+                    Led::Answered(answered) => return answered,
+                    Led::Told(told, returned) => {
+                        call = *returned;
+                        told
+                    }
+                }
+            }
         };
-        let leader = (Arc::clone(gate), guarded.clone());
-        let led = detach(&gate.executions, async move |mut reply| {
-            let (gate, guarded) = leader;
-            let execution = match claim(gate, turn, guarded).await {
-                Claimed::Execute(execution) => execution,
-                Claimed::Unguarded(gate) => return reply.send(&gate, call.unguarded(&gate).await),
-                Claimed::Told(told) => return reply.told(told, call),
-            };
-            // execute → complete, as long as the lease is ours
-            execution.run(call, reply).await;
-        });
-        match led.await {
-            Led::Answered(answered) => return answered,
-            Led::Told(told, returned) => match patience.pause(&told).await {
-                true => call = *returned,
-                false => break told,
-            },
+        if let Some(fingerprint) = under_the_recorded_rules(&guarded, &told, &call.parts, &call.received).await {
+            guarded.request.fingerprint = fingerprint;
+        } else if !patience.pause(&told).await {
+            break told;
         }
     };
 

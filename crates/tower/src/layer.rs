@@ -20,7 +20,7 @@ use tower_service::Service;
 
 use crate::{
     BoxError, Event, Observer, RequestBody, ResponseBody, Route, Routes, Unobserved, flow, local::Local,
-    route::requested_uri,
+    route::requested_uri, split::SplitScopes,
 };
 
 // === types ===
@@ -90,6 +90,7 @@ pub(crate) struct Gate {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) routes: ArcSwap<Routes>,
     pub(crate) local: Local,
+    pub(crate) split_scopes: SplitScopes,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) executions: TaskTracker,
     pub(crate) waiters: Semaphore,
@@ -112,6 +113,7 @@ impl IdempotencyLayer {
             store,
             routes: ArcSwap::from_pointee(routes),
             local: Local::new(settings.cache_bytes),
+            split_scopes: SplitScopes::new(),
             observer: settings.observer,
             executions: TaskTracker::new(),
             waiters: Semaphore::new(settings.waiters_max),
@@ -200,8 +202,9 @@ impl Handle {
         self.gate.executions.len()
     }
 
-    /// Replaces the routes for all requests that come from now on.
+    /// Replaces the routes for all requests that come from now on; see [`Routes::succeeding`].
     pub fn set_routes(&self, routes: Routes) {
+        let routes = routes.succeeding(&self.gate.routes.load());
         self.gate.routes.store(Arc::new(routes));
     }
 }

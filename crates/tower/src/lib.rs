@@ -26,6 +26,7 @@ pub mod replay;
 mod reply;
 pub mod route;
 mod settle;
+mod split;
 
 pub use crate::{
     body::{RequestBody, ResponseBody},

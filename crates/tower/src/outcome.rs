@@ -96,6 +96,8 @@ pub enum Event<'a> {
     Marked,
     /// The anonymous scope was used.
     Anonymous,
+    /// One key and fingerprint were seen in two scopes: what names the caller changes between retries.
+    SplitScope,
     /// A transactional backend answered 2xx without completing the record itself.
     Uncooperative,
     /// The store was down and the route is declared `fail_open`.

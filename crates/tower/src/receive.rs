@@ -115,6 +115,14 @@ impl Received {
         }
     }
 
+    /// The fingerprint that this request has under other rules.
+    pub(crate) async fn fingerprint_under(&self, rules: &Rules, parts: &Parts) -> Option<Fingerprint> {
+        let bytes = self.bytes().await.ok()?;
+        let mut fingerprinter = fingerprinter(rules, parts);
+        fingerprinter.update(&bytes).ok()?;
+        fingerprinter.finish().ok()
+    }
+
     /// The body again, from its beginning.
     pub(crate) fn into_body<B>(self) -> RequestBody<B> {
         match self.content {

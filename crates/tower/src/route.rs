@@ -7,6 +7,7 @@ use oncegate_core::{
     Backend, Policy, PolicyError,
     fingerprint::{JsonPointer, Rules, RulesOptions},
 };
+use tokio::time::Instant;
 
 mod path;
 
@@ -35,6 +36,8 @@ pub struct Route {
     pub scope_secret: Option<Arc<[u8]>>,
     /// How requests are compared.
     pub rules: Arc<Rules>,
+    /// Rules of earlier configurations, for comparing with the records that were made under them.
+    pub superseded_rules: Vec<Superseded>,
     /// The terms of a claim.
     pub policy: Arc<Policy>,
     /// How long a repeat waits for the first request before it gets 409.
@@ -53,6 +56,13 @@ pub struct Route {
     pub upstream_timeout: Duration,
     /// For the inner service: how long each further part of the response may take.
     pub idle_timeout: Duration,
+}
+
+/// Rules that new records are not made under any more.
+#[derive(Debug, Clone)]
+pub struct Superseded {
+    pub(crate) rules: Arc<Rules>,
+    until: Instant,
 }
 
 /// Where a request carries its key.
@@ -149,6 +159,7 @@ impl Route {
             anonymous: Anonymous::default(),
             scope_secret: None,
             rules: Arc::new(rules),
+            superseded_rules: Vec::new(),
             policy: Arc::new(policy),
             wait: Duration::ZERO,
             fail_open: false,
@@ -159,6 +170,26 @@ impl Route {
             upstream_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
         }
+    }
+}
+
+impl Route {
+    /// Takes over what the route of the same name in an earlier configuration leaves behind.
+    fn succeed(&mut self, previous: &Self) {
+        let mut superseded = previous.superseded_rules.clone();
+        let until = Instant::now() + previous.policy.retention;
+        superseded.push(Superseded { rules: Arc::clone(&previous.rules), until });
+        superseded.retain(|superseded| superseded.is_in_use() && superseded.rules.digest() != self.rules.digest());
+        self.superseded_rules = superseded;
+    }
+}
+
+// === impl Superseded ===
+
+impl Superseded {
+    /// Until the last record that was made under them has ended.
+    pub(crate) fn is_in_use(&self) -> bool {
+        Instant::now() < self.until
     }
 }
 
@@ -192,6 +223,20 @@ impl Routes {
     #[must_use]
     pub fn with(mut self, matcher: Matcher, route: Route) -> Self {
         self.matched.push((matcher, Arc::new(route)));
+        self
+    }
+
+    /// Takes over what an earlier configuration leaves behind: its records are compared under the
+    /// rules that they were made with until they have ended.
+    #[must_use]
+    pub fn succeeding(mut self, previous: &Self) -> Self {
+        let routes = self.matched.iter_mut().map(|(_, route)| route).chain(std::iter::once(&mut self.default));
+        for route in routes {
+            let of_the_same_name = previous.iter().find(|(_, previous)| previous.name == route.name);
+            if let Some((_, previous)) = of_the_same_name {
+                Arc::make_mut(route).succeed(previous);
+            }
+        }
         self
     }
 

@@ -56,7 +56,7 @@ impl Spool {
         Ok(())
     }
 
-    /// All of it, for a key in the body.
+    /// All of it, for a key in the body or a comparison under older rules.
     pub(super) async fn read(&self) -> io::Result<Bytes> {
         let mut file = self.file.try_clone().await?;
         let mut bytes = Vec::new();

@@ -1,9 +1,12 @@
 //! How executions end.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use oncegate_core::{DoubtReason, State, StateName};
-use oncegate_tower::{CurrentLease, Outcome, UpstreamError, UpstreamErrorKind};
+use oncegate_core::{
+    DoubtReason, State, StateName,
+    fingerprint::{JsonPointer, Rules, RulesOptions},
+};
+use oncegate_tower::{CurrentLease, Outcome, Routes, UpstreamError, UpstreamErrorKind};
 
 use crate::harness::{Gate, Whole, created, idempotent, post, route, status};
 
@@ -196,4 +199,27 @@ async fn an_answered_request_is_reported_with_its_outcome() {
     let counted = ["Answered", "Claimed", "Executed", "Completed", "Coalesced"].map(|name| gate.events.count(name));
     assert_eq!(counted, [2, 1, 1, 1, 1]);
     assert!(matches!(gate.store.record().await.state, State::Completed { status: 201, .. }));
+}
+
+#[tokio::test]
+async fn a_record_of_an_earlier_configuration_is_compared_under_its_own_rules() {
+    let ignoring = |pointer: &str| {
+        let ignore = vec![JsonPointer::parse(pointer).unwrap()];
+        let mut route = route();
+        route.rules = Arc::new(Rules::new(&RulesOptions { ignore, ..RulesOptions::default() }).unwrap());
+        Routes::all(route)
+    };
+    let mut gate = Gate::new(route());
+    gate.exchange(post("k", r#"{"a":1,"sent_at":1}"#), created("paid")).await;
+    for pointer in ["/sent_at", "/other"] {
+        gate.handle.set_routes(ignoring(pointer));
+        assert!(gate.repeat(post("k", r#"{"sent_at":1,"a":1}"#)).await.is_replay(), "{pointer}");
+        gate.repeat(post("k", r#"{"a":1,"sent_at":2}"#)).await.problem(422, "mismatch");
+    }
+    gate.exchange(post("new", r#"{"a":1,"other":1}"#), created("paid")).await;
+    assert!(gate.repeat(post("new", r#"{"a":1,"other":2}"#)).await.is_replay());
+
+    // Another process knows nothing of earlier rules: neither replayed nor executed.
+    let mut stranger = Gate::before(gate.store.clone(), route());
+    stranger.repeat(post("new", r#"{"a":1,"other":1}"#)).await.problem(409, "rules-changed");
 }

@@ -57,6 +57,23 @@ async fn another_caller_with_the_same_key_is_another_record() {
 }
 
 #[tokio::test]
+async fn a_credential_that_changes_between_retries_is_reported() {
+    let mut gate = Gate::new(route());
+    gate.exchange(post("k", "{}"), created("paid")).await;
+    gate.repeat(post("k", "{}")).await;
+    assert_eq!(gate.events.count("SplitScope"), 0);
+    let with = |credential: &str, body| {
+        let mut request = post("k", body);
+        request.headers_mut().insert("authorization", credential.parse().unwrap());
+        request
+    };
+    gate.exchange(with("Bearer rotated", "{}"), created("paid again")).await;
+    assert_eq!(gate.events.count("SplitScope"), 1);
+    gate.exchange(with("Bearer C", r#"{"another":"payment"}"#), created("paid")).await;
+    assert_eq!(gate.events.count("SplitScope"), 1, "two callers may choose the same key");
+}
+
+#[tokio::test]
 async fn a_key_used_on_another_endpoint_is_a_mismatch() {
     let mut gate = Gate::new(route());
     gate.exchange(post("k", "{}"), created("paid")).await;
