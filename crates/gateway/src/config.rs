@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use oncegate_core::Backend;
 use oncegate_tower::{Route, Routes};
 
 use crate::{proxy::UpstreamAddress, store_address::StoreAddress};
@@ -23,6 +24,7 @@ mod origin;
 mod print;
 mod route;
 mod route_kind;
+mod routes;
 mod secret;
 mod section;
 #[cfg(test)]
@@ -30,26 +32,26 @@ mod tests;
 mod warning;
 mod written;
 
+pub(crate) use self::{
+    kind::length_text,
+    origin::Faults,
+    route_kind::{key_source_text, matcher_text, scope_part_text},
+};
 use self::{
     kind::{Length, Size, TextOf, YesOrNo},
     origin::{Fault, Origin, Sourced},
-    route::{RouteHead, RouteSettings},
     route_kind::DEFAULTS,
+    routes::RouteList,
     secret::Secrets,
     section::{Effective, Notes, Section},
     written::{Table, Written},
-};
-pub(crate) use self::{
-    kind::{length_text, size_text},
-    origin::Faults,
-    route_kind::{key_source_text, matcher_text, scope_part_text},
 };
 
 // === types ===
 
 /// The flags of every command that reads the configuration.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct Sources {
     /// Configuration file (TOML); none is needed
     #[arg(long, value_name = "FILE", env = "ONCEGATE_CONFIG")]
     config: Option<PathBuf>,
@@ -144,15 +146,12 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
 ///
 /// # Errors
 /// Every fault that was found.
-pub(crate) fn load(
-    arguments: &Arguments,
-    variables: impl Iterator<Item = (OsString, OsString)>,
-) -> Result<Config, Faults> {
-    let file = match &arguments.config {
+pub(crate) fn load(sources: &Sources, variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Config, Faults> {
+    let file = match &sources.config {
         Some(file) => read_file(file)?,
         None => Table::default(),
     };
-    read(file, variables, arguments)
+    read(file, variables, sources)
 }
 
 fn read_file(file: &Path) -> Result<Table, Fault> {
@@ -162,12 +161,12 @@ fn read_file(file: &Path) -> Result<Table, Fault> {
     Table::parse(&file.display().to_string(), &text)
 }
 
-fn set_flags(table: &mut Table, arguments: &Arguments) -> Vec<Fault> {
+fn set_flags(table: &mut Table, sources: &Sources) -> Vec<Fault> {
     let flags: [(&'static str, &[&str], &Option<String>); 4] = [
-        ("--upstream", &["upstream"], &arguments.upstream),
-        ("--listen", &["listen"], &arguments.listen),
-        ("--admin", &["admin", "listen"], &arguments.admin),
-        ("--store", &["store", "url"], &arguments.store),
+        ("--upstream", &["upstream"], &sources.upstream),
+        ("--listen", &["listen"], &sources.listen),
+        ("--admin", &["admin", "listen"], &sources.admin),
+        ("--store", &["store", "url"], &sources.store),
     ];
     let set = |(flag, path, value): (_, &[&str], &Option<String>)| {
         let path: Vec<_> = path.iter().map(|&step| step.to_owned()).collect();
@@ -179,11 +178,11 @@ fn set_flags(table: &mut Table, arguments: &Arguments) -> Vec<Fault> {
 fn read(
     mut table: Table,
     variables: impl Iterator<Item = (OsString, OsString)>,
-    arguments: &Arguments,
+    sources: &Sources,
 ) -> Result<Config, Faults> {
     let mut notes = Notes::default();
     notes.faults.extend(table.set_variables(variables));
-    notes.faults.extend(set_flags(&mut table, arguments));
+    notes.faults.extend(set_flags(&mut table, sources));
     let mut top = Section::top(table);
     let upstream =
         top.get_required("upstream", &UPSTREAM, "name the service to guard, such as --upstream http://127.0.0.1:8000");
@@ -194,7 +193,7 @@ fn read(
     let mut admin = top.section("admin");
     let mut store = top.section("store");
     let mut secret_sections = top.sections("secrets", "id");
-    let mut defaults = top.section("defaults");
+    let defaults = top.section("defaults");
     let route_sections = top.sections("route", "name");
     top.finish(&mut notes);
 
@@ -205,10 +204,12 @@ fn read(
     let secrets = Secrets::read(&mut secret_sections);
     secret_sections.into_iter().for_each(|section| section.finish(&mut notes));
 
-    let settings = RouteSettings::read(&mut defaults, RouteSettings::builtin());
-    defaults.finish(&mut notes);
-    let mut warnings = warning::of_store(&store_settings.address);
-    let routes = Loader { secrets, notes: &mut notes, warnings: &mut warnings }.routes(&settings, route_sections);
+    let list = RouteList::read(defaults, route_sections, &mut notes);
+    let routes = list.routes(&secrets).unwrap_or_else(|faults| {
+        notes.faults.extend(faults);
+        Routes::all(Route::gateway(DEFAULTS, Backend::Plain))
+    });
+    let warnings = [warning::of_store(&store_settings.address), list.warnings()].concat();
 
     let (effective, faults) = notes.into_faults();
     Faults::check(faults)?;
@@ -218,7 +219,7 @@ fn read(
         drain: drain.value,
         admin: admin_settings,
         store: store_settings,
-        routes: routes.expect("defaults that make no route are a fault, checked above"),
+        routes,
         warnings,
         effective,
     })
@@ -284,45 +285,5 @@ impl StoreSettings {
             section.refuse(name, "it comes with the Redis store");
         }
         Self { address: address.value, timeout: timeout.value, cache_bytes: cache_bytes.value }
-    }
-}
-
-// === the routes ===
-
-/// What reading the routes adds to.
-struct Loader<'a> {
-    secrets: Secrets,
-    notes: &'a mut Notes,
-    warnings: &'a mut Vec<String>,
-}
-
-impl Loader<'_> {
-    /// All routes; `None` if the defaults do not go together, which is noted.
-    fn routes(mut self, defaults: &RouteSettings, sections: Vec<Section>) -> Option<Routes> {
-        let default = self.route(DEFAULTS, defaults);
-        let mut routes = default.map(Routes::all);
-        let mut earlier: Vec<RouteHead> = Vec::new();
-        for mut section in sections {
-            let Some(head) = RouteHead::read(&mut section) else {
-                // The other keys are still read, so that their faults are found too.
-                RouteSettings::read(&mut section, defaults.clone());
-                section.finish(self.notes);
-                continue;
-            };
-            let settings = RouteSettings::read(&mut section, defaults.inherited_by(&head));
-            section.finish(self.notes);
-            self.notes.faults.extend(head.clash(&earlier));
-            self.warnings.extend(warning::of_match(&head, &settings));
-            if let Some(route) = self.route(&head.name.value, &settings) {
-                routes = routes.map(|routes| routes.with(head.matcher.value.clone(), route));
-            }
-            earlier.push(head);
-        }
-        routes
-    }
-
-    fn route(&mut self, name: &str, settings: &RouteSettings) -> Option<Route> {
-        self.warnings.extend(warning::of_route(name, settings));
-        settings.route(name, &self.secrets).map_err(|fault| self.notes.faults.push(fault)).ok()
     }
 }

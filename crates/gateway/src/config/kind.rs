@@ -154,7 +154,7 @@ fn size_of_text(text: &str) -> Option<u64> {
 }
 
 /// `10MiB`, or the plain number where no binary unit fits.
-pub(crate) fn size_text(bytes: u64) -> String {
+fn size_text(bytes: u64) -> String {
     let fitting = SIZE_UNITS[..3].iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     fitting.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
 }

@@ -18,7 +18,6 @@ use super::{
         ANONYMOUS, BACKEND, COUNT, FINGERPRINT, FLAG, HEADERS, IDLE, IGNORE, KEY, LEASE, MATCH, METHODS, NAME,
         ON_ABANDONED, REQUEST_BODY, RETENTION, SCOPE, STATUSES, STORED_BODY, Statuses, UPSTREAM, WAIT, is_guardable,
     },
-    secret::Secrets,
     section::Section,
     written::variable_segment,
 };
@@ -72,10 +71,10 @@ impl RouteHead {
     }
 
     /// What keeps this route from being told apart from an earlier one, or from being reached.
-    pub(super) fn clash(&self, earlier: &[Self]) -> Option<Fault> {
+    pub(super) fn clash<'a>(&self, earlier: impl Iterator<Item = &'a Self> + Clone) -> Option<Fault> {
         let (name, matcher) = (&self.name, &self.matcher);
         let same_name = |each: &&Self| variable_segment(&each.name.value) == variable_segment(&name.value);
-        if let Some(each) = earlier.iter().find(same_name) {
+        if let Some(each) = earlier.clone().find(same_name) {
             let text = format!("the name {:?} is taken by {:?}, {}", name.value, each.name.value, each.name.origin);
             return Some(Fault::new(&name.origin, text));
         }
@@ -83,7 +82,7 @@ impl RouteHead {
             let each = &each.matcher.value;
             each.path == matcher.value.path && (each.method.is_none() || each.method == matcher.value.method)
         };
-        let cover = earlier.iter().find(covers)?;
+        let cover = earlier.into_iter().find(covers)?;
         let text = format!("{:?} is never reached: {:?} matches the same before it", name.value, cover.name.value);
         Some(Fault::new(&matcher.origin, text))
     }
@@ -184,11 +183,11 @@ impl RouteSettings {
         inherited
     }
 
-    /// The route that these values make.
+    /// The route that these values make, whose fingerprints are keyed by the secret.
     ///
     /// # Errors
     /// When the values do not go together.
-    pub(super) fn route(&self, name: &str, secrets: &Secrets) -> Result<Route, Fault> {
+    pub(super) fn route(&self, name: &str, secret: Option<&Secret>) -> Result<Route, Fault> {
         let mut route = Route::gateway(name, self.backend.value);
         let mut policy = (*route.policy).clone();
         policy.on_abandoned = self.on_abandoned.value;
@@ -198,8 +197,7 @@ impl RouteSettings {
         policy.statuses = self.status_table();
         policy.check().map_err(|error| self.policy_fault(&error))?;
         route.policy = Arc::new(policy);
-        route.rules = Arc::new(self.rules(secrets.current())?);
-        route.scope_secret = secrets.scope();
+        route.rules = Arc::new(self.rules(secret)?);
         route.methods.clone_from(&self.methods.value);
         route.required = self.required.value;
         route.key = self.key.value.clone();

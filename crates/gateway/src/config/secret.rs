@@ -82,9 +82,16 @@ fn content(file: &str) -> Result<String, String> {
 // === impl Secrets ===
 
 impl Secrets {
-    /// Reads the members of `[[secrets]]`.
+    /// Each is one more fingerprint for a repeat that was recorded under another.
+    const MAX: usize = 8;
+
+    /// Reads the members of `[[secrets]]`, the newest first.
     pub(super) fn read(sections: &mut [Section]) -> Self {
         let mut secrets: Vec<Named> = Vec::new();
+        if let Some(beyond) = sections.get_mut(Self::MAX) {
+            let origin = beyond.origin().clone();
+            beyond.fault(&origin, format!("more than {} [[secrets]]: remove one, but not the last", Self::MAX));
+        }
         for section in sections {
             let id = section.get_required("id", &ID, r#"name the secret, such as id = "2026-11""#);
             let key = read(section, ["value", "value_file"], &KEY);
@@ -105,9 +112,9 @@ impl Secrets {
         Self(secrets)
     }
 
-    /// What new fingerprints are made with: the first.
-    pub(super) fn current(&self) -> Option<&Secret> {
-        self.0.first().map(|named| &named.secret)
+    /// What fingerprints are made with; the last of these makes the new ones.
+    pub(super) fn oldest_first(&self) -> impl Iterator<Item = &Secret> {
+        self.0.iter().rev().map(|named| &named.secret)
     }
 
     /// What credentials in scopes are digested with: the last, so that a new secret in front of it
