@@ -1,0 +1,89 @@
+//! What is counted per route, found without allocating.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
+
+use arc_swap::ArcSwap;
+use oncegate_tower::{Outcome, Routes};
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
+
+use super::{
+    UPSTREAM_BUCKETS,
+    labels::{RequestLabels, RouteLabels},
+};
+
+// === types ===
+
+/// The families, and per route the series of them that were needed so far.
+pub(super) struct RouteCounters {
+    requests: Family<RequestLabels, Counter>,
+    upstream: UpstreamFamily,
+    by_route: ArcSwap<HashMap<Arc<str>, RouteSeries>>,
+}
+
+pub(super) type UpstreamFamily = Family<RouteLabels, Histogram, fn() -> Histogram>;
+
+/// The series of one route. A series that was never needed does not exist, also not as a zero.
+struct RouteSeries {
+    name: Arc<str>,
+    requests: [[OnceLock<Counter>; STATUS_CLASSES.len()]; Outcome::ALL.len()],
+    upstream: OnceLock<Histogram>,
+}
+
+const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+// === impl RouteCounters ===
+
+impl RouteCounters {
+    pub(super) fn new(routes: &Routes) -> Self {
+        let counters = Self {
+            requests: Family::default(),
+            upstream: Family::new_with_constructor(|| Histogram::new(UPSTREAM_BUCKETS)),
+            by_route: ArcSwap::default(),
+        };
+        let series = routes.iter().map(|(_, route)| (Arc::clone(&route.name), RouteSeries::new(&route.name)));
+        counters.by_route.store(Arc::new(series.collect()));
+        counters
+    }
+
+    /// The family of `oncegate_requests_total`.
+    pub(super) fn requests(&self) -> Family<RequestLabels, Counter> {
+        self.requests.clone()
+    }
+
+    /// The family of `oncegate_upstream_duration_seconds`.
+    pub(super) fn upstream(&self) -> UpstreamFamily {
+        self.upstream.clone()
+    }
+
+    /// A request was answered.
+    pub(super) fn answered(&self, route: &str, outcome: Outcome, status: u16) {
+        let class = usize::from(status / 100).clamp(1, STATUS_CLASSES.len()) - 1;
+        let by_route = self.by_route.load();
+        let Some(series) = by_route.get(route) else { return };
+        let labels = || RequestLabels {
+            route: Arc::clone(&series.name),
+            outcome: outcome.as_str(),
+            status: STATUS_CLASSES[class],
+        };
+        series.requests[outcome as usize][class].get_or_init(|| self.requests.get_or_create_owned(&labels())).inc();
+    }
+
+    /// The upstream answered an execution.
+    pub(super) fn executed(&self, route: &str, duration: std::time::Duration) {
+        let by_route = self.by_route.load();
+        let Some(series) = by_route.get(route) else { return };
+        let labels = || RouteLabels { route: Arc::clone(&series.name) };
+        super::observe(series.upstream.get_or_init(|| self.upstream.get_or_create_owned(&labels())), duration);
+    }
+}
+
+// === impl RouteSeries ===
+
+impl RouteSeries {
+    fn new(name: &Arc<str>) -> Self {
+        Self { name: Arc::clone(name), requests: Default::default(), upstream: OnceLock::new() }
+    }
+}

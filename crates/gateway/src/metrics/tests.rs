@@ -1,0 +1,113 @@
+//! What is counted, and that it is documented.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use oncegate_core::{Backend, ErrorKind, Fence};
+use oncegate_tower::{Event, Observer, Outcome, Route};
+
+use super::*;
+
+fn metrics() -> Metrics {
+    Metrics::new(&Routes::all(Route::gateway("defaults", Backend::Plain)))
+}
+
+fn has(text: &str, line: &str) {
+    assert!(text.lines().any(|each| each == line), "no line {line:?} in\n{text}");
+}
+
+#[test]
+fn requests_are_counted_by_route_outcome_and_class() {
+    let metrics = metrics();
+    let answered = |outcome, status| metrics.observe(&Event::Answered { route: "defaults", outcome, status });
+    answered(Outcome::Executed, 201);
+    answered(Outcome::Executed, 200);
+    answered(Outcome::InFlight, 409);
+    answered(Outcome::Bypassed, 999);
+    let text = metrics.encode(3);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="executed",status="2xx"} 2"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="in_flight",status="4xx"} 1"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="bypassed",status="5xx"} 1"#);
+    has(&text, "oncegate_executions 3");
+    assert!(!text.contains("replayed"), "series that were never needed do not exist:\n{text}");
+}
+
+#[test]
+fn outcomes_index_their_counters() {
+    assert!(Outcome::ALL.iter().enumerate().all(|(index, outcome)| *outcome as usize == index));
+}
+
+#[test]
+fn every_event_is_counted() {
+    let fence = Fence::new(1);
+    let (route, duration) = ("defaults", Duration::from_millis(2));
+    for (event, line) in [
+        (Event::Claimed { duration }, "oncegate_claim_duration_seconds_bucket{le=\"0.0025\"} 1"),
+        (Event::Completed { duration }, "oncegate_completion_duration_seconds_sum 0.002"),
+        (Event::Executed { route, duration }, "oncegate_upstream_duration_seconds_count{route=\"defaults\"} 1"),
+        (Event::TakenOver { attempt: 2 }, "oncegate_takeovers_total 1"),
+        (Event::Coalesced, "oncegate_coalesced_requests_total 1"),
+        (Event::Stale { verb: "complete", fence }, "oncegate_stale_writes_total{verb=\"complete\"} 1"),
+        (
+            Event::StoreFailed { verb: "claim", kind: ErrorKind::Full },
+            "oncegate_store_errors_total{verb=\"claim\",kind=\"full\"} 1",
+        ),
+        (Event::Doubted, "oncegate_doubts_total 1"),
+        (Event::Marked, "oncegate_marked_responses_total 1"),
+        (Event::Anonymous, "oncegate_anonymous_requests_total 1"),
+        (Event::SplitScope, "oncegate_split_scopes_total 1"),
+        (Event::Uncooperative, "oncegate_uncooperative_responses_total 1"),
+        (Event::FailedOpen, "oncegate_failed_open_requests_total 1"),
+        (Event::ClientLeft, "oncegate_clients_left_total 1"),
+    ] {
+        let metrics = metrics();
+        metrics.observe(&event);
+        has(&metrics.encode(0), line);
+    }
+}
+
+#[test]
+fn a_census_sets_the_gauges() {
+    let metrics = metrics();
+    metrics.counted(&Census { in_flight: 1, abandoned: 2, completed: 3, unknown: 4 });
+    metrics.reaped(Reaped { expired: 5, doubted: 6 });
+    let text = metrics.encode(0);
+    for line in [
+        "oncegate_in_flight_records 1",
+        "oncegate_abandoned_records 2",
+        "oncegate_completed_records 3",
+        "oncegate_unknown_records 4",
+        "oncegate_store_up 1",
+        "oncegate_reaped_records_total{what=\"expired\"} 5",
+        "oncegate_reaped_records_total{what=\"abandoned\"} 6",
+    ] {
+        has(&text, line);
+    }
+    metrics.not_counted();
+    let text = metrics.encode(0);
+    has(&text, "oncegate_store_up 0");
+    has(&text, "oncegate_unknown_records 4");
+}
+
+#[test]
+fn the_documentation_has_every_metric() {
+    let metrics = metrics();
+    // Families without series are not encoded.
+    let (route, duration, fence) = ("defaults", Duration::ZERO, Fence::new(1));
+    metrics.observe(&Event::Answered { route, outcome: Outcome::Executed, status: 200 });
+    metrics.observe(&Event::Executed { route, duration });
+    metrics.observe(&Event::Stale { verb: "extend", fence });
+    metrics.observe(&Event::StoreFailed { verb: "extend", kind: ErrorKind::Unavailable });
+    metrics.reaped(Reaped { expired: 1, doubted: 1 });
+    let text = metrics.encode(0);
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let full = |(name, kind): (&str, &str)| match kind {
+        "counter" => format!("{name}_total"),
+        "info" => format!("{name}_info"),
+        _ => name.to_owned(),
+    };
+    let registered: BTreeSet<_> = types.map(full).collect();
+    let documentation = include_str!("../../../../docs/operating.md");
+    let rows = documentation.lines().filter_map(|line| line.strip_prefix("| `oncegate_")?.split(['`', '{']).next());
+    let documented: BTreeSet<_> = rows.map(|name| format!("oncegate_{name}")).collect();
+    assert_eq!(documented, registered);
+}
