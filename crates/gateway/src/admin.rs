@@ -1,0 +1,109 @@
+//! The admin listener: whether the process lives, whether it is ready, and what it counts.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::{Html, IntoResponse, Response},
+    routing::get,
+};
+use http::{HeaderMap, StatusCode, header};
+use oncegate_tower::Handle;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::Token,
+    metrics::{self, Metrics},
+    serve::health::Health,
+};
+
+// === types ===
+
+/// What the admin listener tells about.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    /// What callers must show; everybody is answered without one.
+    pub(crate) token: Option<Token>,
+    /// What `/readyz` answers from.
+    pub(crate) health: Arc<Health>,
+    /// What `/metrics` answers from.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Knows how many executions there are now.
+    pub(crate) executions: Handle,
+}
+
+const PAGE: &str = "<!doctype html>
+<html lang=\"en\">
+<meta charset=\"utf-8\">
+<title>oncegate</title>
+<h1>oncegate</h1>
+<ul>
+<li><a href=\"/healthz\">/healthz</a>: the process lives
+<li><a href=\"/readyz\">/readyz</a>: the store answers and nothing drains
+<li><a href=\"/metrics\">/metrics</a>: what is counted, for Prometheus
+</ul>
+</html>
+";
+
+/// Probes have no token, and these say nothing that one could use.
+const OPEN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
+
+// === serving ===
+
+/// Serves until `stop`; then connections are cut, since scrapes come again.
+pub(crate) async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
+    let served = stop.run_until_cancelled(axum::serve(listener, router(admin)).into_future()).await;
+    if let Some(Err(error)) = served {
+        tracing::error!(%error, "the admin listener ended");
+    }
+}
+
+fn router(admin: Admin) -> Router {
+    let admin = Arc::new(admin);
+    Router::new()
+        .route("/", get(Html(PAGE)))
+        .route("/healthz", get("alive\n"))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(scrape))
+        .layer(from_fn_with_state(Arc::clone(&admin), authorise))
+        .with_state(admin)
+}
+
+async fn authorise(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+    if OPEN_PATHS.contains(&request.uri().path()) || admin.allows(request.headers()) {
+        return next.run(request).await;
+    }
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "send Authorization: Bearer TOKEN\n")
+        .into_response()
+}
+
+async fn ready(State(admin): State<Arc<Admin>>) -> (StatusCode, String) {
+    match admin.health.ready(Instant::now()) {
+        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Err(unready) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", unready.as_str())),
+    }
+}
+
+async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], admin.metrics.encode(admin.executions.executing()))
+}
+
+// === impl Admin ===
+
+impl Admin {
+    fn allows(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(value), None) = (shown.next(), shown.next()) else { return false };
+        bearer(value.as_bytes()).is_some_and(|shown| token.is(shown))
+    }
+}
+
+/// The token behind `Bearer`, whose case does not count (RFC 9110 section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}

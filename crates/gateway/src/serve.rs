@@ -1,0 +1,89 @@
+//! `oncegate serve`: guards a service.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use crate::config;
+
+mod announce;
+mod census;
+mod gate;
+pub(crate) mod health;
+mod log;
+mod reaper;
+pub(crate) mod route_table;
+mod running;
+mod signals;
+#[cfg(test)]
+mod tests;
+
+use self::{gate::Gate, log::LogFormat, signals::Signals};
+
+// === types ===
+
+/// Guard a service: execute each request with a key once, and answer its repeats with the first answer
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    config: config::Sources,
+
+    /// Print the effective configuration and where each value comes from, and exit
+    #[arg(long)]
+    print_config: bool,
+
+    /// How log lines look
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text, env = "ONCEGATE_LOG_FORMAT")]
+    log_format: LogFormat,
+
+    /// What is logged: a level, or TARGET=LEVEL,...
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "ONCEGATE_LOG")]
+    log: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  oncegate serve --upstream http://127.0.0.1:8000
+  oncegate serve --config /etc/oncegate.toml --listen 0.0.0.0:8080
+  ONCEGATE__DEFAULTS__WAIT=2s oncegate serve --upstream http://app:8000 --print-config
+
+SIGTERM and SIGINT stop it after what is running has ended; a second one stops it at once.";
+
+/// Wrong usage or configuration, as clap has it for wrong flags: starting again cannot help.
+const EXIT_USAGE: u8 = 2;
+
+// === the command ===
+
+/// Serves until a signal.
+///
+/// Exit codes: 0, everything ended in time; 1, it could not start or something was cut; 2, wrong configuration.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let config = match config::load(&arguments.config, std::env::vars_os()) {
+        Ok(config) => config,
+        Err(faults) => {
+            eprintln!("{faults}");
+            return Ok(ExitCode::from(EXIT_USAGE));
+        }
+    };
+    if arguments.print_config {
+        crate::print(&config.print())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    log::start(arguments.log_format, &arguments.log)?;
+    let mut signals = Signals::new().context("signals cannot be listened for")?;
+    let mut running = Gate::prepare(config).await?.start(arguments.log_format).await?;
+
+    tokio::select! {
+        signal = signals.stop() => tracing::info!(signal, "stopping"),
+        () = running.ended() => anyhow::bail!("the listener ended by itself"),
+    }
+    tokio::select! {
+        cut = running.stop() => Ok(cut.exit_code()),
+        signal = signals.stop() => {
+            tracing::warn!(signal, "stopped at once by a second signal");
+            // Not by returning: that would wait for what still runs.
+            std::process::exit(1)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Puts the gate together and starts it.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Context as _;
+use oncegate_core::Store;
+use oncegate_tower::{Handle, Idempotency, IdempotencyLayer, Settings};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use tower::{ServiceBuilder, layer::layer_fn};
+
+use super::{announce, census::Census, health::Health, log::LogFormat, reaper::Reaper, running::Running};
+use crate::{
+    admin::{self, Admin},
+    config::Config,
+    metrics::Metrics,
+    proxy::{self, AcceptSettings, ProtectedHeaders, Upstream},
+    well_known::{Published, WellKnown},
+};
+
+/// Everything that can fail before the first request, done.
+pub(super) struct Gate {
+    pub(super) config: Config,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) listener: TcpListener,
+    pub(super) admin_listener: TcpListener,
+}
+
+impl Gate {
+    /// Opens the store and both listeners.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened.
+    pub(super) async fn prepare(config: Config) -> anyhow::Result<Self> {
+        let (address, timeout) = (config.store.address.clone(), config.store.timeout);
+        let opening = tokio::task::spawn_blocking(move || address.open(timeout));
+        let store = opening.await.context("opening the store failed")??;
+        let listener = bind(config.listen, "listen").await?;
+        let admin_listener = bind(config.admin.listen, "[admin] listen").await?;
+        Ok(Self { config, store, listener, admin_listener })
+    }
+
+    /// Says what it does and starts to serve.
+    ///
+    /// # Errors
+    /// When a listener does not say its address.
+    pub(super) async fn start(self, log: LogFormat) -> anyhow::Result<Running> {
+        let (metrics, health) = (Arc::new(Metrics::new(&self.config.routes)), Arc::new(Health::default()));
+        let census = self.census(&metrics, &health);
+        census.run_once().await;
+        announce::gate(&self, log)?;
+
+        let upstream = Upstream::new(&self.config.upstream, proxy::Settings::default());
+        let (stack, executions) = self.stack(&metrics, upstream.clone());
+        let accepting = CancellationToken::new();
+        let settings = self.accept_settings();
+        let connections = tokio::spawn(proxy::accept(self.listener, stack, settings, accepting.clone()));
+
+        let (background, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let reaper = Reaper { store: self.store, metrics: Arc::clone(&metrics) };
+        let (token, executing) = (self.config.admin.token, executions.clone());
+        let admin = Admin { token, health: Arc::clone(&health), metrics, executions: executing };
+        tasks.spawn(reaper.run(background.clone()));
+        tasks.spawn(census.run(background.clone()));
+        tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));
+        let drain = self.config.drain;
+        Ok(Running { health, accepting, connections, upstream, executions, background, tasks, drain })
+    }
+
+    /// The way of a request, outermost first. In front of it stands [`proxy::accept`], which applies the rules for
+    /// headers and makes answers of errors, so that all below see clean requests and may fail.
+    fn stack(&self, metrics: &Arc<Metrics>, upstream: Upstream) -> (WellKnown<Idempotency<Upstream>>, Handle) {
+        let published = Published::of(&self.config.routes);
+        let settings = Settings {
+            observer: Arc::clone(metrics) as _,
+            store_timeout: self.config.store.timeout,
+            cache_bytes: self.config.store.cache_bytes,
+            ..Settings::default()
+        };
+        let guard = IdempotencyLayer::with_settings(Arc::clone(&self.store), self.config.routes.clone(), settings);
+        let handle = guard.handle();
+        let stack = ServiceBuilder::new()
+            // Outside of the guard: what it publishes must be readable while the store is down.
+            .layer(layer_fn(|inner| WellKnown::new(inner, published.clone())))
+            // Directly before the upstream: whatever stood between them would be executed once per key as well.
+            .layer(guard)
+            // The service that is guarded.
+            .service(upstream);
+        (stack, handle)
+    }
+
+    fn accept_settings(&self) -> AcceptSettings {
+        AcceptSettings {
+            drain: self.config.drain,
+            protected: ProtectedHeaders::of(&self.config.routes),
+            ..AcceptSettings::default()
+        }
+    }
+
+    fn census(&self, metrics: &Arc<Metrics>, health: &Arc<Health>) -> Census {
+        Census {
+            store: Arc::clone(&self.store),
+            metrics: Arc::clone(metrics),
+            health: Arc::clone(health),
+            timeout: self.config.store.timeout,
+        }
+    }
+}
+
+async fn bind(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("{key} {address} cannot be listened on"))
+}

@@ -1,0 +1,76 @@
+//! A gate that serves, and how it stops.
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use oncegate_tower::Handle;
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::{Instant, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::health::Health;
+use crate::proxy::Upstream;
+
+// === types ===
+
+/// What must be told to stop.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) health: Arc<Health>,
+    /// Stops new connections.
+    pub(super) accepting: CancellationToken,
+    /// Ends when all connections have ended, with how many were cut.
+    pub(super) connections: JoinHandle<usize>,
+    pub(super) upstream: Upstream,
+    pub(super) executions: Handle,
+    /// Stops the duties and the admin listener.
+    pub(super) background: CancellationToken,
+    pub(super) tasks: JoinSet<()>,
+    pub(super) drain: Duration,
+}
+
+/// What did not end in time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    connections: usize,
+    executions: usize,
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Waits for the listener to end by itself, which it should not.
+    pub(super) async fn ended(&mut self) {
+        if let Err(error) = (&mut self.connections).await {
+            tracing::error!(%error, "the listener failed");
+        }
+    }
+
+    /// Stops in the order in which others depend on it. The admin listener is the last, so that a stop can be watched.
+    pub(super) async fn stop(mut self) -> Cut {
+        let deadline = Instant::now() + self.drain;
+        self.health.drain();
+        self.accepting.cancel();
+        let connections = self.connections.await.unwrap_or_default();
+        // Tunnels end by no signal of ours, so there is nothing to wait for.
+        let tunnels = self.upstream.tunnels().cut().await;
+        // Whose client left goes on, and its outcome is still to be stored.
+        let executions = match timeout_at(deadline, self.executions.drained()).await {
+            Ok(()) => 0,
+            Err(_) => self.executions.executing(),
+        };
+        self.background.cancel();
+        while self.tasks.join_next().await.is_some() {}
+        tracing::info!(connections_cut = connections, executions_cut = executions, tunnels_closed = tunnels, "stopped");
+        Cut { connections, executions }
+    }
+}
+
+// === impl Cut ===
+
+impl Cut {
+    pub(super) fn exit_code(self) -> ExitCode {
+        if self.connections == 0 && self.executions == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
