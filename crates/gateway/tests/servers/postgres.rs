@@ -1,0 +1,240 @@
+//! A PostgreSQL server of the test's own: a fresh cluster in a temporary directory, durable as in production.
+
+use std::env;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use rustix::process::{Signal, geteuid};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::process::ServerProcess;
+use super::program::run;
+
+/// The superuser that the cluster is made with.
+const USER: &str = "postgres";
+
+/// The database that every cluster has from the beginning.
+const MAINTENANCE: &str = "postgres";
+
+/// Ports tried: somebody else may take a free one between our look and the server's start.
+const PORTS_MAX: usize = 5;
+
+/// Where Debian and Ubuntu put the programs that they keep off PATH: one directory per major version.
+const PACKAGED: &str = "/usr/lib/postgresql";
+
+/// A running server on a loopback port and on a socket in a directory of its own.
+pub(crate) struct PostgresServer {
+    // Before the directory, since fields are dropped in this order: the server must not lose its files while it runs.
+    _process: ServerProcess,
+    cluster: Cluster,
+    port: u16,
+}
+
+/// The files of a cluster, and how its programs are run.
+struct Cluster {
+    /// Where PostgreSQL's programs are.
+    programs: PathBuf,
+    owner: Option<Owner>,
+    directory: TempDir,
+    password: String,
+    /// Random, so that no other server can answer in its place unnoticed.
+    name: String,
+}
+
+/// Whom to run the server as when we are root, which PostgreSQL refuses to run as.
+#[derive(Clone, Copy)]
+struct Owner {
+    user: u32,
+    group: u32,
+}
+
+impl PostgresServer {
+    /// Makes a cluster, starts its server and asks who answers.
+    ///
+    /// # Errors
+    ///
+    /// PostgreSQL is not installed (the text says what to install), does not start, or another server answers.
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let cluster = Cluster::create()?;
+        let (process, port) = cluster.start()?;
+        let server = Self { _process: process, cluster, port };
+        let answers = server.execute(MAINTENANCE, "SHOW cluster_name")?;
+        ensure!(
+            answers == server.cluster.name,
+            "port {port} is served by the cluster {answers:?}, ours is {:?}",
+            server.cluster.name
+        );
+        Ok(server)
+    }
+
+    /// Creates an empty database.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses; the text has its words.
+    pub(crate) fn create_database(&self, database: &str) -> anyhow::Result<()> {
+        self.execute(MAINTENANCE, &format!("CREATE DATABASE {database}")).map(drop)
+    }
+
+    /// Runs one statement and returns what `psql` printed, unaligned and without headings.
+    ///
+    /// # Errors
+    ///
+    /// The statement fails; the text has the server's words.
+    pub(crate) fn execute(&self, database: &str, statement: &str) -> anyhow::Result<String> {
+        let mut psql = self.cluster.program("psql");
+        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"])
+            .args(["--host=127.0.0.1", &format!("--port={}", self.port), &format!("--username={USER}")])
+            .args([&format!("--dbname={database}"), &format!("--command={statement}")])
+            .env("PGPASSWORD", self.password());
+        Ok(run(psql)?.trim_end().to_owned())
+    }
+
+    /// The port on 127.0.0.1.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The superuser's name.
+    pub(crate) fn user(&self) -> &'static str {
+        USER
+    }
+
+    /// The superuser's password, made for this cluster.
+    pub(crate) fn password(&self) -> &str {
+        &self.cluster.password
+    }
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    fn create() -> anyhow::Result<Self> {
+        let programs = find_programs()?;
+        let owner = if geteuid().is_root() { Some(Owner::of_postgres()?) } else { None };
+        let directory = tempfile::Builder::new().prefix("oncegate-postgres-").tempdir()?;
+        let cluster =
+            Self { programs, owner, directory, password: Uuid::new_v4().to_string(), name: Uuid::new_v4().to_string() };
+        let password_file = cluster.path().join("password");
+        fs::write(&password_file, &cluster.password)?;
+        if let Some(Owner { user, group }) = owner {
+            for path in [cluster.path(), &password_file] {
+                chown(path, Some(user), Some(group))?;
+            }
+        }
+
+        let mut initdb = cluster.program("initdb");
+        initdb
+            .arg("--pgdata")
+            .arg(cluster.data())
+            .arg("--pwfile")
+            .arg(&password_file)
+            .args(["--auth=scram-sha-256", &format!("--username={USER}"), "--encoding=UTF8", "--locale=C"])
+            // The server itself syncs; only an empty cluster that nobody needs after a power cut is not synced.
+            .args(["--no-sync", "--no-instructions"]);
+        run(initdb)?;
+        Ok(cluster)
+    }
+
+    /// Starts the server on a free port.
+    fn start(&self) -> anyhow::Result<(ServerProcess, u16)> {
+        let mut refused = None;
+        for _ in 0..PORTS_MAX {
+            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+            match self.start_on(port) {
+                Ok(process) => return Ok((process, port)),
+                Err(error) if format!("{error:#}").contains("Address already in use") => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused.expect("every try was refused, and there was one"))
+    }
+
+    fn start_on(&self, port: u16) -> anyhow::Result<ServerProcess> {
+        let mut postgres = self.program("postgres");
+        postgres.arg("-D").arg(self.data());
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            &format!("port={port}"),
+            &format!("unix_socket_directories={}", self.path().display()),
+            &format!("cluster_name={}", self.name),
+        ] {
+            postgres.args(["-c", setting]);
+        }
+        // SIGQUIT ends it at once, without the checkpoint that a cluster about to be deleted does not need.
+        let ready = |line: &str| line.contains("database system is ready to accept connections").then_some(());
+        ServerProcess::start("PostgreSQL", postgres, Signal::QUIT, ready).map(|(process, ())| process)
+    }
+
+    /// One of PostgreSQL's programs, as the owner of the cluster and with no PG* variable of ours to mislead it.
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.programs.join(name));
+        // The owner may not be allowed to enter the present directory.
+        command.current_dir(self.path());
+        for (variable, _) in env::vars_os() {
+            if variable.as_encoded_bytes().starts_with(b"PG") {
+                command.env_remove(variable);
+            }
+        }
+        if let Some(Owner { user, group }) = self.owner {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.path().join("data")
+    }
+}
+
+// === impl Owner ===
+
+impl Owner {
+    fn of_postgres() -> anyhow::Result<Self> {
+        let id = |option| -> anyhow::Result<u32> {
+            let mut id = Command::new("id");
+            id.args([option, "postgres"]);
+            let printed = run(id).context("PostgreSQL refuses to run as root and there is no user postgres")?;
+            printed.trim_end().parse().with_context(|| format!("id {option} postgres printed {printed:?}"))
+        };
+        Ok(Self { user: id("-u")?, group: id("-g")? })
+    }
+}
+
+/// Finds the directory of PostgreSQL's programs: that of the `initdb` on PATH, else the newest packaged version.
+fn find_programs() -> anyhow::Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let on_path = env::split_paths(&path).filter_map(|directory| {
+        // Links are followed, since only the directory they lead to has all the programs.
+        let initdb = directory.join("initdb").canonicalize().ok()?;
+        Some(initdb.parent()?.to_owned())
+    });
+    let mut packaged: Vec<(u32, PathBuf)> = fs::read_dir(PACKAGED)
+        .into_iter()
+        .flatten()
+        .filter_map(|version| {
+            let version = version.ok()?;
+            Some((version.file_name().to_str()?.parse().ok()?, version.path().join("bin")))
+        })
+        .collect();
+    packaged.sort();
+    let newest_first = packaged.into_iter().rev().map(|(_, directory)| directory);
+    on_path
+        .chain(newest_first)
+        .find(|directory| ["initdb", "postgres", "psql"].iter().all(|program| directory.join(program).is_file()))
+        .with_context(|| {
+            format!(
+                "PostgreSQL (initdb, postgres, psql) is neither on PATH nor in {PACKAGED}: apt-get install postgresql"
+            )
+        })
+}
