@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The directory decides which disk is measured (default: the system's temporary one). Every cycle that is
-//! reported is counted again as a row of the file.
+//! reported is counted again as a row of the file. CPU time is the whole process's (callers, runtime, store),
+//! read from `/proc`; elsewhere than on Linux it is 0.
 
 use std::{
     env,
@@ -38,6 +39,9 @@ struct Measured {
     cycles: u64,
     rows: u64,
     seconds: f64,
+    cpu: Duration,
+    /// How long each claim took, shortest first.
+    claims: Vec<Duration>,
 }
 
 #[tokio::main]
@@ -63,33 +67,36 @@ async fn measure(name: &'static str, directory: &Path, callers: usize, batch_max
     let mut options = Options::default();
     options.batch_max = batch_max;
     let store = Arc::new(SqliteStore::open(directory.path().join("bench.db"), options)?);
-    let started = Instant::now();
+    let (started, cpu_before) = (Instant::now(), cpu_time());
     let until = started + MEASURED;
     let tasks: Vec<_> = (0..callers).map(|caller| tokio::spawn(call(Arc::clone(&store), caller, until))).collect();
-    let mut cycles = 0;
+    let mut claims = Vec::new();
     for task in tasks {
-        cycles += task.await??;
+        claims.extend(task.await??);
     }
-    let seconds = started.elapsed().as_secs_f64();
-    let rows = store.census().await?.completed;
-    Ok(Measured { name, callers, cycles, rows, seconds })
+    let (seconds, cpu) = (started.elapsed().as_secs_f64(), cpu_time().saturating_sub(cpu_before));
+    claims.sort_unstable();
+    let (cycles, rows) = (claims.len() as u64, store.census().await?.completed);
+    Ok(Measured { name, callers, cycles, rows, seconds, cpu, claims })
 }
 
-/// Claims and completes keys of its own, one after the other.
-async fn call(store: Arc<SqliteStore>, caller: usize, until: Instant) -> Result<u64, AnyError> {
+/// Claims and completes keys of its own, one after the other; returns how long each claim took.
+async fn call(store: Arc<SqliteStore>, caller: usize, until: Instant) -> Result<Vec<Duration>, AnyError> {
     let headers = vec![("content-type".to_owned(), Bytes::from_static(b"application/json"))];
     let response = StoredResponse { status: 201, headers, body: Some(Bytes::from(vec![b'x'; BODY_BYTES])) };
     let policy = Arc::new(Policy::gateway(Backend::Plain));
-    let mut cycles = 0;
+    let mut claims = Vec::new();
     while Instant::now() < until {
-        let request = request(&format!("{caller}-{cycles}"), &policy)?;
+        let request = request(&format!("{caller}-{}", claims.len()), &policy)?;
+        let asked = Instant::now();
         let Claim::Acquired(lease) = store.claim(&request).await? else { return Err("a fresh key was taken".into()) };
+        claims.push(asked.elapsed());
         match store.complete(&lease, &response).await? {
-            Written::Done => cycles += 1,
+            Written::Done => {}
             Written::Stale => return Err("a completion was stale".into()),
         }
     }
-    Ok(cycles)
+    Ok(claims)
 }
 
 fn request(key: &str, policy: &Arc<Policy>) -> Result<ClaimRequest, AnyError> {
@@ -106,11 +113,30 @@ fn request(key: &str, policy: &Arc<Policy>) -> Result<ClaimRequest, AnyError> {
     })
 }
 
+/// User and system time of this process so far: fields 14 and 15 of its `stat`, in hundredths of a second.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    let ticks: u64 = after_name.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
+}
+
 // === printing ===
 
 impl Measured {
     fn per_second(&self) -> f64 {
         self.cycles as f64 / self.seconds
+    }
+
+    fn cpu_micros_per_cycle(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.cycles.max(1) as f64
+    }
+
+    /// How long a claim took, in milliseconds, at this share of all claims.
+    fn claim_millis(&self, share: f64) -> f64 {
+        let last = self.claims.len().saturating_sub(1);
+        let claim = self.claims.get((last as f64 * share) as usize);
+        claim.map_or(0.0, |claim| claim.as_secs_f64() * 1e3)
     }
 }
 
@@ -121,10 +147,15 @@ fn ratios(table: &[Measured]) -> impl Iterator<Item = f64> {
 
 #[allow(clippy::print_stdout, reason = "data goes to stdout")]
 fn print_table(table: &[Measured]) {
-    println!("{:<22} {:>8} {:>9} {:>9} {:>10}", "", "callers", "cycles", "rows", "cycles/s");
+    let heads = ["callers", "cycles", "rows", "cycles/s", "CPU µs/cycle", "claim p50 ms", "p99 ms", "max ms"];
+    let [callers, cycles, rows, rate, cpu, p50, p99, max] = heads;
+    println!("{:<20} {callers:>7} {cycles:>7} {rows:>7} {rate:>9} {cpu:>13} {p50:>13} {p99:>8} {max:>8}", "");
     for row in table {
         let Measured { name, callers, cycles, rows, .. } = row;
-        println!("{name:<22} {callers:>8} {cycles:>9} {rows:>9} {:>10.0}", row.per_second());
+        let (rate, cpu) = (row.per_second(), row.cpu_micros_per_cycle());
+        let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| row.claim_millis(share));
+        print!("{name:<20} {callers:>7} {cycles:>7} {rows:>7} {rate:>9.0} {cpu:>13.1}");
+        println!(" {p50:>13.2} {p99:>8.2} {max:>8.2}");
     }
     for (pair, ratio) in table.chunks(2).zip(ratios(table)) {
         println!("ratio with {} callers: {ratio:.1}", pair[0].callers);
@@ -136,7 +167,8 @@ fn print_json(table: &[Measured]) {
     let row = |row: &Measured| {
         serde_json::json!({
             "name": row.name, "callers": row.callers, "cycles": row.cycles, "rows": row.rows,
-            "cycles_per_second": row.per_second(),
+            "cycles_per_second": row.per_second(), "cpu_micros_per_cycle": row.cpu_micros_per_cycle(),
+            "claim_p50_ms": row.claim_millis(0.5), "claim_p99_ms": row.claim_millis(0.99), "claim_max_ms": row.claim_millis(1.0),
         })
     };
     let rows: Vec<_> = table.iter().map(row).collect();

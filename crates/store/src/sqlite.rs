@@ -23,6 +23,8 @@ mod error;
 mod migrate;
 mod open;
 mod options;
+#[cfg(test)]
+mod plans;
 mod queue;
 mod read;
 mod row;
@@ -95,11 +97,7 @@ impl SqliteStore {
         let reader = worker(reader, TransactionBehavior::Deferred).alone();
         let writer = worker(writer, TransactionBehavior::Immediate);
         let start = |name, worker| Queue::start(name, options.queue_max, worker).map_err(OpenError::Thread);
-        Ok(Self {
-            reader: start("oncegate-reader", reader)?,
-            writer: start("oncegate-writer", writer)?,
-            path,
-        })
+        Ok(Self { reader: start("oncegate-reader", reader)?, writer: start("oncegate-writer", writer)?, path })
     }
 
     /// The file's absolute path.

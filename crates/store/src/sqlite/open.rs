@@ -82,11 +82,11 @@ pub enum OpenError {
 /// for each GiB), and a damaged page is found by the verb that meets it.
 const CHECKED_BYTES_MAX: i64 = 256 << 20;
 
-/// How many pages the WAL may have before a commit also writes them back (64 MiB). A page that is
-/// written again and again meanwhile is written back once.
-const CHECKPOINT_PAGES: i64 = 16_384;
+/// How many pages the WAL may have before a commit also writes them back (16 MiB). A page that is written
+/// again and again meanwhile is written back once; a longer WAL would hold that commit up for longer.
+const CHECKPOINT_PAGES: i64 = 4_096;
 
-/// Where the WAL is cut after it was written back.
+/// To what the WAL is cut after it was written back, if it had to grow beyond.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
 
 /// Page cache of each connection, in KiB (negative, as SQLite wants it): the upper pages of all indexes.
@@ -232,4 +232,24 @@ fn set_up(connection: &Connection, options: &Options) -> Result<(), rusqlite::Er
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::Synchronous;
+
+    #[test]
+    fn commits_reach_the_disk_unless_told_otherwise() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("records.db");
+        let of = |options: &Options| {
+            let connection = writer(&path, options).unwrap();
+            let pragma =
+                |name, read: fn(&rusqlite::Row<'_>) -> _| connection.pragma_query_value(None, name, read).unwrap();
+            (pragma("synchronous", |row| row.get::<_, i64>(0)), pragma("fullfsync", |row| row.get(0)))
+        };
+        assert_eq!(of(&Options::default()), (2, 1), "FULL");
+        assert_eq!(of(&Options { synchronous: Synchronous::Normal, ..Options::default() }), (1, 1), "NORMAL");
+    }
 }

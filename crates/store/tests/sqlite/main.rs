@@ -1,0 +1,8 @@
+//! The store on SQLite: the contract's conformance suite, and what only this store promises.
+#![cfg(feature = "sqlite")]
+
+mod batches;
+mod conformance;
+mod files;
+mod fixture;
+mod rows;
