@@ -32,3 +32,31 @@ deny:
 # Known vulnerabilities; fetches the advisory database from GitHub.
 advisories:
     cargo deny check advisories
+
+# Breaks the protocol, one line at a time; a named test must notice each.
+mutants-protocol *names:
+    scripts/mutants-protocol {{names}}
+
+# Random histories of every store, many more than a push waits for.
+histories count='10000':
+    ONCEGATE_HISTORIES={{count}} cargo test --package oncegate-core --package oncegate-store --all-features random_histories
+
+# kill -9 at each named point of the flow, 20 times each; prints what was in flight.
+crash kills='20':
+    ONCEGATE_KILLS={{kills}} cargo test --package oncegate --features crash-points --test crash -- --nocapture
+
+# The Django example, stormed with 100 keys x 300 repeats, directly and through the gate.
+storm-drf:
+    ONCEGATE_STORM_FULL=1 cargo test --package oncegate --test drf_payments -- --nocapture
+
+# Cycles per second of the SQLite store, against one commit per verb.
+bench-store *options:
+    cargo run --release --package oncegate-store --features sqlite --example sqlite_bench -- {{options}}
+
+# CPU and latency of the gateway, against a bare proxy and nginx (needs wrk and nginx).
+bench-gateway *options:
+    cargo run --release -- bench gateway {{options}}
+
+# Time of a fingerprint.
+bench-fingerprint:
+    cargo bench --package oncegate-core --bench fingerprint
