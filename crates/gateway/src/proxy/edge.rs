@@ -1,0 +1,92 @@
+//! Where a request enters and its response leaves.
+
+use std::{error::Error, net::IpAddr, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, Version, header, request::Parts};
+use http_body::Body;
+use hyper::body::Incoming;
+use oncegate_tower::{BoxError, Problem, ResponseBody, UpstreamError, UpstreamErrorKind};
+use tower::ServiceExt;
+use tower_service::Service;
+
+use super::{
+    client_body::{ClientBody, ClientBodyError, Expectation, Unread},
+    forwarded::Forwarded,
+    protected::ProtectedHeaders,
+    refusal::Refusal,
+    request_head,
+};
+
+/// What the requests of one connection have in common.
+#[derive(Debug)]
+pub(super) struct Edge {
+    forwarded: Forwarded,
+    idle_timeout: Duration,
+    protected: ProtectedHeaders,
+}
+
+// === impl Edge ===
+
+impl Edge {
+    pub(super) fn new(client: IpAddr, idle_timeout: Duration, protected: ProtectedHeaders) -> Self {
+        Self { forwarded: Forwarded::new(client), idle_timeout, protected }
+    }
+
+    /// Applies the rules, lets `service` answer, and makes an answer of its error.
+    pub(super) async fn answer<S, B>(&self, service: S, request: Request<Incoming>) -> Response<ResponseBody<B>>
+    where
+        S: Service<Request<ClientBody>, Response = Response<ResponseBody<B>>>,
+        S::Error: Into<BoxError>,
+        B: Body<Data = Bytes>,
+    {
+        let (mut head, body) = request.into_parts();
+        let expectation = take_expectation(&mut head, &body);
+        let unread = if head.version == Version::HTTP_2 { Unread::Drop } else { Unread::Drain };
+        let body = ClientBody::new(body, self.idle_timeout, unread, expectation.clone());
+        if let Err(refusal) = request_head::prepare(&mut head, &self.forwarded, &self.protected) {
+            return refusal.into_response();
+        }
+        let mut response = match service.oneshot(Request::from_parts(head, body)).await {
+            Ok(response) => response,
+            Err(error) => failure(error.into()),
+        };
+        // The client may send its body or not: where nobody asked for it, nobody knows where the next request begins.
+        if expectation.is_some_and(|expectation| !expectation.is_met()) {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// Takes `Expect: 100-continue` out of the head; [`Upstream`](super::Upstream) puts it back in where the upstream can
+/// still decide, which is where nobody has read the body. Only HTTP/1.1 can be told to continue.
+fn take_expectation(head: &mut Parts, body: &Incoming) -> Option<Expectation> {
+    let expect = head.headers.get(header::EXPECT)?;
+    if !expect.as_bytes().eq_ignore_ascii_case(b"100-continue") {
+        return None;
+    }
+    head.headers.remove(header::EXPECT);
+    if head.version != Version::HTTP_11 || body.is_end_stream() {
+        return None;
+    }
+    let expectation = Expectation::default();
+    head.extensions.insert(expectation.clone());
+    Some(expectation)
+}
+
+/// The answer where no service gave one: the error of an unguarded request comes out of the stack as it is.
+fn failure<B>(error: BoxError) -> Response<ResponseBody<B>> {
+    match causes(&*error).find_map(|cause| cause.downcast_ref::<ClientBodyError>()) {
+        Some(ClientBodyError::Idle(_)) => return Refusal::BodyIdle.into_response(),
+        Some(ClientBodyError::Cut(_)) => return Refusal::BodyCut.into_response(),
+        None => {}
+    }
+    let kind = error.downcast_ref::<UpstreamError>().map_or(UpstreamErrorKind::Failed, UpstreamError::kind);
+    tracing::debug!(error, ?kind, "request failed");
+    Problem::upstream(kind, false).into_response()
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}

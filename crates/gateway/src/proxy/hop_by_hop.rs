@@ -1,0 +1,60 @@
+//! Fields that belong to one connection (RFC 9110 section 7.6.1).
+
+use http::{HeaderMap, HeaderName, header};
+
+use super::protected::ProtectedHeaders;
+
+/// Removed whether or not `Connection` names them; `Connection`, `TE` and `Upgrade` besides, by those who know what
+/// they meant.
+const ALWAYS: [HeaderName; 3] =
+    [HeaderName::from_static("keep-alive"), HeaderName::from_static("proxy-connection"), header::TRANSFER_ENCODING];
+
+/// What the `Connection` of a message said.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionOptions {
+    /// The sender ends the connection behind this message.
+    pub(super) close: bool,
+    /// The sender wants another protocol; which one stands in `Upgrade`.
+    pub(super) upgrade: bool,
+    /// The fields that it named.
+    named: Vec<HeaderName>,
+}
+
+// === impl ConnectionOptions ===
+
+impl ConnectionOptions {
+    /// Reads all `Connection` lines. Options that are no tokens name nothing and are passed over.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut options = Self::default();
+        let lines = headers.get_all(header::CONNECTION).into_iter();
+        for option in lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')) {
+            options.add(option.trim_ascii());
+        }
+        options
+    }
+
+    /// Whether it names a field that others rely on.
+    pub(super) fn names_any_of(&self, protected: &ProtectedHeaders) -> bool {
+        self.named.iter().any(|name| protected.contains(name))
+    }
+
+    /// Removes what ends at this hop, except `TE` and `Upgrade`.
+    pub(super) fn remove_from(&self, headers: &mut HeaderMap) {
+        headers.remove(header::CONNECTION);
+        for name in ALWAYS.iter().chain(&self.named) {
+            headers.remove(name);
+        }
+    }
+
+    fn add(&mut self, option: &[u8]) {
+        if option.eq_ignore_ascii_case(b"keep-alive") || option.eq_ignore_ascii_case(b"te") {
+            return;
+        }
+        self.close |= option.eq_ignore_ascii_case(b"close");
+        if option.eq_ignore_ascii_case(b"upgrade") {
+            self.upgrade = true;
+        } else if let Ok(name) = HeaderName::from_bytes(option) {
+            self.named.push(name);
+        }
+    }
+}

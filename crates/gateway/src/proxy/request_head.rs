@@ -1,0 +1,109 @@
+//! The rules for request heads on their way in.
+
+use http::{HeaderMap, HeaderValue, Method, Version, header, request::Parts};
+
+use super::{forwarded::Forwarded, hop_by_hop::ConnectionOptions, protected::ProtectedHeaders, refusal::Refusal};
+
+/// Makes of the head that came the head that is forwarded.
+///
+/// # Errors
+/// Why the request must not be forwarded; the head is then in no particular state.
+pub(super) fn prepare(head: &mut Parts, forwarded: &Forwarded, protected: &ProtectedHeaders) -> Result<(), Refusal> {
+    if head.method == Method::CONNECT {
+        return Err(Refusal::Connect);
+    }
+    settle_host(head)?;
+    end_connection(&mut head.headers, protected)?;
+    if head.method == Method::OPTIONS || head.method == Method::TRACE {
+        count_forward(head)?;
+    }
+    if head.version == Version::HTTP_2 {
+        join_cookies(&mut head.headers);
+    }
+    forwarded.apply(&mut head.headers, head.version);
+    Ok(())
+}
+
+/// Exactly one `Host`, which is that of the target where the target names one (RFC 9112 3.2, RFC 9113 8.3.1).
+///
+/// HTTP/1.0 need not send any; the upstream's own name is added further on.
+fn settle_host(head: &mut Parts) -> Result<(), Refusal> {
+    if head.headers.get_all(header::HOST).iter().nth(1).is_some() {
+        return Err(Refusal::HostRepeated);
+    }
+    if let Some(authority) = head.uri.authority() {
+        // The user part, if any, is no part of `Host` (RFC 9110 4.2.4).
+        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        let host = HeaderValue::from_str(host).expect("an authority is visible ASCII");
+        head.headers.insert(header::HOST, host);
+    }
+    if head.version == Version::HTTP_11 && !head.headers.contains_key(header::HOST) {
+        return Err(Refusal::HostMissing);
+    }
+    Ok(())
+}
+
+/// Removes what was meant for this hop, and says again what is meant for the next one too.
+fn end_connection(headers: &mut HeaderMap, protected: &ProtectedHeaders) -> Result<(), Refusal> {
+    // hyper has undone the chunks. It would have left any other coding in place, and the field is about to go.
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+        || codings.next().is_some()
+    {
+        return Err(Refusal::TransferCoding);
+    }
+    let options = ConnectionOptions::of(headers);
+    if options.names_any_of(protected) {
+        return Err(Refusal::ProtectedNamed);
+    }
+    options.remove_from(headers);
+    let takes_trailers = headers.get_all(header::TE).iter().any(names_trailers);
+    headers.remove(header::TE);
+    let upgrade = headers.remove(header::UPGRADE).filter(|upgrade| options.upgrade && !names_h2c(upgrade));
+    if takes_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        headers.append(header::CONNECTION, HeaderValue::from_static("te"));
+    }
+    if let Some(upgrade) = upgrade {
+        headers.insert(header::UPGRADE, upgrade);
+        headers.append(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    }
+    Ok(())
+}
+
+fn names_trailers(line: &HeaderValue) -> bool {
+    line.as_bytes().split(|&byte| byte == b',').any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}
+
+/// An upstream that switches to HTTP/2 on our connection would get requests that nobody here has seen ("h2c
+/// smuggling"), and HTTP/2 itself has given this way up (RFC 9113 3.1).
+fn names_h2c(upgrade: &HeaderValue) -> bool {
+    upgrade.as_bytes().split(|&byte| byte == b',').any(|protocol| {
+        let protocol = protocol.trim_ascii();
+        protocol.eq_ignore_ascii_case(b"h2c") || protocol.get(..5).is_some_and(|p| p.eq_ignore_ascii_case(b"http/"))
+    })
+}
+
+/// One forward less (RFC 9110 7.6.2). What is no number is left alone.
+fn count_forward(head: &mut Parts) -> Result<(), Refusal> {
+    let forwards = head.headers.get(header::MAX_FORWARDS).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    match forwards {
+        None => Ok(()),
+        Some(0) if head.method == Method::TRACE => Err(Refusal::LastHopOfTrace),
+        Some(0) => Err(Refusal::LastHop),
+        Some(forwards) => {
+            head.headers.insert(header::MAX_FORWARDS, HeaderValue::from(forwards - 1));
+            Ok(())
+        }
+    }
+}
+
+/// HTTP/2 clients may send each cookie in a line of its own; HTTP/1 servers expect one line (RFC 9113 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let lines: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if lines.len() > 1 {
+        let joined = lines.join(&b"; "[..]);
+        let joined = HeaderValue::from_bytes(&joined).expect("valid values stay valid when joined by a semicolon");
+        headers.insert(header::COOKIE, joined);
+    }
+}

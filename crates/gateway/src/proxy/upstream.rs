@@ -1,0 +1,249 @@
+//! The way to the backend.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version, header, uri};
+use http_body::Body;
+use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper_util::{
+    client::legacy::{Client, ResponseFuture},
+    rt::{TokioExecutor, TokioTimer},
+};
+use oncegate_tower::{RequestBody, Route, UpstreamError};
+use tokio::time::{Instant, timeout_at};
+use tower_service::Service;
+
+use self::{
+    connector::Connector,
+    response_head::Switched,
+    upload::{Upload, UploadBody},
+};
+use super::{
+    client_body::{ClientBody, Expectation},
+    tunnel::Tunnels,
+};
+
+mod address;
+mod body;
+mod connector;
+mod failure;
+mod response_head;
+mod upload;
+
+pub(crate) use self::{address::UpstreamAddress, body::UpstreamBody};
+
+/// How long the upstream may take to ask for a body whose client waits to be asked, before it gets it anyway: many a
+/// server does not know `Expect` (RFC 9110 10.1.1 forbids to wait for ever).
+const CONTINUE_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Most idle connections kept.
+const IDLE_CONNECTIONS_MAX: usize = 1024;
+
+/// How the upstream is treated where the route does not say.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// How long a connection may take, with the look-up of the name.
+    pub(crate) connect_timeout: Duration,
+    /// How long the head of the response may take, counted from the last part of the request that was taken.
+    pub(crate) upstream_timeout: Duration,
+    /// How long each part of the response body may take, and, whatever the route says, each part of the request.
+    pub(crate) idle_timeout: Duration,
+    /// How long an idle connection may still be used.
+    ///
+    /// A server that closes an idle connection just as a request is sent on it leaves nobody knowing whether it was
+    /// executed. So this is shorter than the shortest keep-alive of common servers (Gunicorn 2 s, Node and Uvicorn
+    /// 5 s); a new connection within a data centre costs less than an unknown outcome.
+    pub(crate) idle_connection: Duration,
+}
+
+/// A client of one backend: keeps connections, applies the header rules for responses, tunnels upgrades, and never
+/// sends a request twice unless not one byte of it was sent.
+///
+/// The route's timeouts hold where the request's extensions carry an `Arc<`[`Route`]`>`. Dropping the response future
+/// or the response body closes the connection that it uses. The body of a request may fail: what was sent of it then
+/// never looks whole to the backend.
+#[derive(Debug, Clone)]
+pub(crate) struct Upstream {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    client: Client<Connector, UploadBody>,
+    address: UpstreamAddress,
+    settings: Settings,
+    tunnels: Tunnels,
+}
+
+/// A request on its way.
+struct Sent {
+    response: ResponseFuture,
+    upload: Option<Arc<Upload>>,
+    client_upgrade: Option<OnUpgrade>,
+    upstream_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+// === impl Settings ===
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            upstream_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            idle_connection: Duration::from_secs(1),
+        }
+    }
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    /// A client of the backend at this address; connects when it is needed.
+    pub(crate) fn new(address: &UpstreamAddress, settings: Settings) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(settings.idle_connection)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            // Where the pooled connection turned out to be closed before anything was written.
+            .retry_canceled_requests(true)
+            .set_host(false)
+            .build(Connector::new(settings.connect_timeout, settings.idle_timeout));
+        let shared = Shared { client, address: address.clone(), settings, tunnels: Tunnels::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The connections that were switched to another protocol and are still open.
+    pub(crate) fn tunnels(&self) -> &Tunnels {
+        &self.shared.tunnels
+    }
+}
+
+impl Service<Request<RequestBody<ClientBody>>> for Upstream {
+    type Response = Response<UpstreamBody>;
+    type Error = UpstreamError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, UpstreamError>> + Send>>;
+
+    /// Always ready: connections are opened as they are needed.
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), UpstreamError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<RequestBody<ClientBody>>) -> Self::Future {
+        let sent = self.shared.send(request);
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { sent.response(&shared.tunnels).await })
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn send(&self, request: Request<RequestBody<ClientBody>>) -> Sent {
+        let (mut head, body) = request.into_parts();
+        let (upstream_timeout, idle_timeout) = head
+            .extensions
+            .get::<Arc<Route>>()
+            .map_or((self.settings.upstream_timeout, self.settings.idle_timeout), |route| {
+                (route.upstream_timeout, route.idle_timeout)
+            });
+        head.uri = self.target(head.uri);
+        head.version = Version::HTTP_11;
+        if !head.headers.contains_key(header::HOST) {
+            head.headers.insert(header::HOST, self.address.host_header());
+        }
+        frame(&mut head, &body);
+        let expectation = head.extensions.remove::<Expectation>().filter(|expectation| !expectation.is_met());
+        let upload = (!body.is_end_stream()).then(|| Arc::new(Upload::new(expectation.is_some())));
+        let mut request = Request::from_parts(head, UploadBody::new(body, upload.clone()));
+        if let (Some(_), Some(upload)) = (expectation, &upload) {
+            expect_continue(&mut request, upload);
+        }
+        let client_upgrade = request.headers().contains_key(header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
+        let response = self.client.request(request);
+        Sent { response, upload, client_upgrade, upstream_timeout, idle_timeout }
+    }
+
+    /// Our address with the path and query as the client wrote them, byte for byte.
+    fn target(&self, uri: Uri) -> Uri {
+        let mut parts = uri::Parts::default();
+        parts.scheme = Some(uri::Scheme::HTTP);
+        parts.authority = Some(self.address.authority().clone());
+        let path = uri.into_parts().path_and_query;
+        parts.path_and_query = Some(self.address.below_base(path));
+        Uri::from_parts(parts).expect("scheme, authority and path are all there")
+    }
+}
+
+/// Says how the body is framed where hyper would guess wrong: it takes a GET without `Content-Length` for one without
+/// a body, and gives a body of known length no trailers.
+fn frame(head: &mut http::request::Parts, body: &RequestBody<ClientBody>) {
+    if body.is_end_stream() {
+        return;
+    }
+    let has_length = head.headers.contains_key(header::CONTENT_LENGTH) || body.size_hint().exact().is_some();
+    if !has_length || head.headers.contains_key(header::TRAILER) {
+        head.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
+/// Lets the upstream decide whether the client is to send its body.
+fn expect_continue(request: &mut Request<UploadBody>, upload: &Arc<Upload>) {
+    request.headers_mut().insert(header::EXPECT, HeaderValue::from_static("100-continue"));
+    let upload = Arc::clone(upload);
+    hyper::ext::on_informational(request, move |informational| {
+        if informational.status() == StatusCode::CONTINUE {
+            upload.open();
+        }
+    });
+}
+
+// === impl Sent ===
+
+impl Sent {
+    async fn response(mut self, tunnels: &Tunnels) -> Result<Response<UpstreamBody>, UpstreamError> {
+        let mut response = self.head().await?;
+        let is_last = response_head::is_last(&response);
+        match response_head::clean(&mut response)? {
+            Switched::No => {}
+            Switched::Yes => {
+                let client = self.client_upgrade.take().ok_or_else(failure::unasked_upgrade)?;
+                tunnels.open(client, hyper::upgrade::on(&mut response));
+            }
+        }
+        // RFC 9112 9.5: who gets an error and sees the connection close SHOULD stop sending. And a body that was not
+        // asked for before the answer never will be.
+        let is_refusal = is_last && response.status().as_u16() >= 400;
+        let refused = self.upload.filter(|upload| (is_refusal || upload.is_closed()) && upload.cease());
+        Ok(response.map(|body| UpstreamBody::new(body, self.idle_timeout, refused)))
+    }
+
+    /// Waits for the response head, however long the request takes to be sent.
+    async fn head(&mut self) -> Result<Response<Incoming>, UpstreamError> {
+        if let Some(upload) = self.upload.as_ref().filter(|upload| upload.is_closed()) {
+            match tokio::time::timeout(CONTINUE_WAIT_MAX, &mut self.response).await {
+                Ok(response) => return response.map_err(failure::of_request),
+                Err(_) => upload.open(),
+            }
+        }
+        let mut deadline = Instant::now() + self.upstream_timeout;
+        loop {
+            match timeout_at(deadline, &mut self.response).await {
+                Ok(response) => return response.map_err(failure::of_request),
+                Err(_) => deadline = self.later(deadline).ok_or_else(UpstreamError::timeout)?,
+            }
+        }
+    }
+
+    /// The new deadline, if parts of the request have gone out since, or the client is the one to wait for.
+    fn later(&self, passed: Instant) -> Option<Instant> {
+        let deadline = self.upload.as_ref()?.last_part() + self.upstream_timeout;
+        (deadline > passed).then_some(deadline)
+    }
+}
