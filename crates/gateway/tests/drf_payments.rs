@@ -1,4 +1,5 @@
-//! A real backend: Django REST Framework behind Gunicorn with its payments in PostgreSQL, stormed directly.
+//! A real backend: Django REST Framework behind Gunicorn with its payments in PostgreSQL, stormed directly and through
+//! the gate.
 //!
 //! `ONCEGATE_STORM_FULL=1` storms with 100 keys x 300 repeats instead of the few that every change can wait for.
 
@@ -10,6 +11,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 mod servers {
+    pub(crate) mod gate;
     pub(crate) mod gunicorn;
     pub(crate) mod postgres;
     pub(crate) mod process;
@@ -17,12 +19,17 @@ mod servers {
     pub(crate) mod python;
 }
 
+use servers::gate::GateServer;
 use servers::gunicorn::{GunicornServer, Project};
 
 /// The addresses that create a payment, one per form.
 const WITHOUT_IDEMPOTENCY: &str = "/api/payments";
 const NAIVE: &str = "/api/naive/payments";
 const GET_OR_CREATE: &str = "/api/get-or-create/payments";
+
+/// Keys that do not stand for exactly one payment: none, where everything is right.
+const KEYS_NOT_PAID_ONCE: &str =
+    "SELECT count(*) FROM (SELECT key FROM payments_payment GROUP BY key HAVING count(*) <> 1) AS wrong";
 
 #[test]
 fn the_example_passes_its_own_tests() -> anyhow::Result<()> {
@@ -68,6 +75,41 @@ fn get_or_create_pays_again_and_tells_nobody() -> anyhow::Result<()> {
     Ok(())
 }
 
+#[test]
+fn no_form_is_guilty_behind_the_gate() -> anyhow::Result<()> {
+    let (project, backend) = serve_example()?;
+    let gate = GateServer::start(&backend.url(""))?;
+    let size = Size::of(20, 50);
+
+    for form in [WITHOUT_IDEMPOTENCY, NAIVE, GET_OR_CREATE] {
+        let report = storm(&backend, &gate.url(form), size, &[])?;
+        assert_eq!(report.verdict.judgement, "innocent", "{form}: {}", report.verdict.line);
+        assert_eq!(report.executions, size.keys, "{form}: each key is one payment");
+        let statuses = &report.totals.statuses;
+        assert!(statuses.keys().all(|status| [201, 409].contains(status)), "{form}: {statuses:?}");
+        assert_eq!(statuses.values().sum::<u64>(), size.requests(), "{form}: every repeat is answered: {statuses:?}");
+    }
+    assert_eq!(project.query("SELECT count(*) FROM payments_payment")?, (3 * size.keys).to_string());
+    assert_eq!(project.query(KEYS_NOT_PAID_ONCE)?, "0");
+    Ok(())
+}
+
+#[test]
+fn behind_the_gate_repeats_that_come_back_get_the_first_answer() -> anyhow::Result<()> {
+    let (project, backend) = serve_example()?;
+    let gate = GateServer::start(&backend.url(""))?;
+    let size = Size::of(4, 50);
+
+    let report = storm(&backend, &gate.url(WITHOUT_IDEMPOTENCY), size, &["--retry", "--parallel-keys", "4"])?;
+    // A replay that differs from the first answer would be a fault of its own.
+    assert_eq!(report.verdict.judgement, "innocent", "{}", report.verdict.line);
+    assert_eq!(report.totals.undecided, 0, "every repeat is answered in the end");
+    assert_eq!(report.totals.status_2xx, size.keys, "one first answer for each key");
+    assert_eq!(report.totals.replayed, size.requests() - size.keys, "all others are replays of it");
+    assert_eq!(project.query(KEYS_NOT_PAID_ONCE)?, "0");
+    Ok(())
+}
+
 /// How much is stormed.
 #[derive(Clone, Copy)]
 struct Size {
@@ -91,6 +133,9 @@ struct Verdict {
 
 #[derive(Deserialize)]
 struct Totals {
+    status_2xx: u64,
+    replayed: u64,
+    undecided: u64,
     statuses: BTreeMap<u16, u64>,
 }
 

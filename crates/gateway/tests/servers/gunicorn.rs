@@ -61,6 +61,15 @@ impl Project {
         run(manage)
     }
 
+    /// Asks the database itself, past Django, and returns what `psql` printed.
+    ///
+    /// # Errors
+    ///
+    /// The statement fails; the text has the server's words.
+    pub(crate) fn query(&self, statement: &str) -> anyhow::Result<String> {
+        self.postgres.execute(DATABASE, statement)
+    }
+
     /// Makes the tables and serves the project.
     ///
     /// # Errors
