@@ -3,6 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
@@ -78,8 +79,8 @@ pub enum OpenError {
 
 // === opening ===
 
-/// Larger files are not read through when they are opened: it would delay the start (about a second
-/// for each GiB), and a damaged page is found by the verb that meets it.
+/// Larger files are not read through when they are opened: it would delay the start (by three seconds of
+/// CPU time for each GiB), and a damaged page is found by the verb that meets it.
 const CHECKED_BYTES_MAX: i64 = 256 << 20;
 
 /// How many pages the WAL may have before a commit also writes them back (16 MiB). A page that is written
@@ -91,6 +92,9 @@ const WAL_BYTES_KEPT: i64 = 64 << 20;
 
 /// Page cache of each connection, in KiB (negative, as SQLite wants it): the upper pages of all indexes.
 const CACHE_KIB: i64 = -16_384;
+
+/// How long SQLite itself waits for the write lock; the worker asks again until [`Options::busy_timeout`].
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// More than there are statements.
 const STATEMENTS_KEPT: usize = 32;
@@ -120,6 +124,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
         _ => {}
     }
     write_back(true).map_err(failed)?;
+    connection.busy_timeout(LOCK_PAUSE).map_err(failed)?;
     Ok(connection)
 }
 

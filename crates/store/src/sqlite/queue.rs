@@ -3,7 +3,7 @@
 use std::{io, thread};
 
 use oncegate_core::{ErrorKind, StoreError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{error::Failure, session::Session, worker::Worker};
 
@@ -61,7 +61,7 @@ struct Pending<V: Verb> {
 impl Queue {
     /// Starts a thread behind a queue of `queue_max` places.
     pub(super) fn start(name: &str, queue_max: usize, worker: Worker) -> io::Result<Self> {
-        let queue_max = queue_max.max(1);
+        let queue_max = queue_max.clamp(1, Semaphore::MAX_PERMITS);
         let (sender, receiver) = mpsc::channel(queue_max);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || worker.run(receiver))?;
         Ok(Self { sender: Some(sender), thread: Some(thread), reserve: queue_max / 4 })

@@ -1,13 +1,18 @@
 //! The thread that carries verbs out: many in one transaction, answered after its commit.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use oncegate_core::Clock;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::mpsc;
 
 use super::{
-    error::{concerns_one_verb, store_error},
+    error::{RolledBack, is_locked},
     options::Options,
     queue::Job,
     session::Session,
@@ -23,15 +28,22 @@ pub(super) struct Worker {
     clock: Arc<dyn Clock>,
     batch_max: usize,
     batch_bytes_max: usize,
+    busy_timeout: Duration,
 }
 
 // === impl Worker ===
 
 impl Worker {
     pub(super) fn new(connection: Connection, path: PathBuf, behavior: TransactionBehavior, options: &Options) -> Self {
-        let clock = Arc::clone(&options.clock);
-        let batch_max = options.batch_max.max(1);
-        Self { connection, path, behavior, clock, batch_max, batch_bytes_max: options.batch_bytes_max }
+        Self {
+            connection,
+            path,
+            behavior,
+            clock: Arc::clone(&options.clock),
+            batch_max: options.batch_max.max(1),
+            batch_bytes_max: options.batch_bytes_max,
+            busy_timeout: options.busy_timeout,
+        }
     }
 
     /// Gives each verb a transaction of its own: for reads, where there is no commit to share.
@@ -41,7 +53,7 @@ impl Worker {
 
     /// Works until all senders are gone and the queue is empty.
     pub(super) fn run(self, mut receiver: mpsc::Receiver<Box<dyn Job>>) {
-        let mut jobs = Vec::with_capacity(self.batch_max);
+        let mut jobs = Vec::new();
         while receiver.blocking_recv_many(&mut jobs, self.batch_max) > 0 {
             while !jobs.is_empty() {
                 let batch = self.batch_length(&jobs);
@@ -65,21 +77,25 @@ impl Worker {
     fn carry_out(&self, jobs: &mut [Box<dyn Job>]) {
         match self.transact(jobs) {
             Ok(()) => {}
-            Err(error) if jobs.len() > 1 && concerns_one_verb(&error) => {
+            Err(reason) if jobs.len() > 1 && reason.concerns_one_verb() => {
                 // Nothing of the batch is stored. Alone, each is judged by itself, and a verb of two
-                // statements is still applied whole or not at all. Rare, so the happy path needs no savepoints.
+                // statements is still applied whole or not at all. Rare, so the usual path needs no savepoints.
                 jobs.chunks_mut(1).for_each(|job| self.carry_out(job));
             }
-            Err(error) => {
-                let error = Arc::new(error);
-                jobs.iter_mut().for_each(|job| job.fail(store_error(&error, &self.path)));
-            }
+            Err(reason) => jobs.iter_mut().for_each(|job| job.fail(reason.to_store_error(&self.path))),
         }
     }
 
-    fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), rusqlite::Error> {
-        // Dropped without a commit it rolls back. This thread owns the connection, so nothing nests.
-        let transaction = Transaction::new_unchecked(&self.connection, self.behavior)?;
+    fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), RolledBack> {
+        // A panic unwinds out of every statement and of the transaction, which rolls back.
+        match catch_unwind(AssertUnwindSafe(|| self.commit(jobs))) {
+            Ok(committed) => committed.map_err(|error| RolledBack::Failed(Arc::new(error))),
+            Err(_panic) => Err(RolledBack::Panicked),
+        }
+    }
+
+    fn commit(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), rusqlite::Error> {
+        let transaction = self.begin()?;
         // The time is asked once the lock is held: what others wrote before is not in its future.
         let session = Session::new(&self.connection, self.clock.now());
         for job in jobs {
@@ -88,5 +104,20 @@ impl Worker {
         session.store_last_fence()?;
         // Without a change this writes nothing: no page is dirty, so SQLite leaves the WAL alone.
         transaction.commit()
+    }
+
+    /// Begins a transaction; dropped without a commit it rolls back. This thread owns the connection, so
+    /// nothing nests.
+    ///
+    /// SQLite's own waiting sleeps for up to 100 ms between two looks at the lock; beside a busy process,
+    /// which leaves it for less than a millisecond, that is to starve.
+    fn begin(&self) -> Result<Transaction<'_>, rusqlite::Error> {
+        let asked = Instant::now();
+        loop {
+            match Transaction::new_unchecked(&self.connection, self.behavior) {
+                Err(error) if is_locked(&error) && asked.elapsed() < self.busy_timeout => {}
+                begun => return begun,
+            }
+        }
     }
 }

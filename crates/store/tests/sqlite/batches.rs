@@ -1,8 +1,17 @@
 //! Group commit: what is committed together, what fails alone, what is not written at all.
 
-use std::{fs, pin::pin, time::Duration};
+use std::{
+    fs,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use oncegate_core::{Claim, ErrorKind, StateName, Store, StoredResponse, Written};
+use oncegate_core::{Claim, Clock, ErrorKind, StateName, Store, StoredResponse, Timestamp, Written};
+use oncegate_store::sqlite::Options;
 
 use crate::fixture::{Held, Place, acquire, queue, request, response};
 
@@ -203,6 +212,28 @@ async fn a_file_that_stays_locked_is_unavailable_and_recovers() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("records.db is locked"), "{error}");
     drop(held);
+    acquire(&store, &request("k")).await;
+}
+
+#[derive(Debug, Default)]
+struct FragileClock(AtomicBool);
+
+impl Clock for FragileClock {
+    fn now(&self) -> Timestamp {
+        assert!(!self.0.load(Ordering::SeqCst), "this panic is part of the test");
+        Timestamp::from_micros(1)
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_for_its_verb_and_the_store_goes_on() {
+    let place = Place::fresh();
+    let clock = Arc::new(FragileClock::default());
+    let store = place.open_with(Options::with_clock(clock.clone()));
+    clock.0.store(true, Ordering::SeqCst);
+    assert_eq!(store.claim(&request("k")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(store.census().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    clock.0.store(false, Ordering::SeqCst);
     acquire(&store, &request("k")).await;
 }
 

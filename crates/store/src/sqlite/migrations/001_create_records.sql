@@ -6,7 +6,8 @@
 
 CREATE TABLE records (
     -- The fence of the first claim of this life. Immutable and growing, so new rows go to the end of
-    -- the table and rows lie in the order of their birth; by digest every row would dirty a page of its own.
+    -- the table and rows lie in the order of their birth. Kept by digest (WITHOUT ROWID) every row would
+    -- dirty a page of its own: half as much CPU time again at 300,000 rows.
     born         INTEGER NOT NULL PRIMARY KEY,
     record       BLOB    NOT NULL UNIQUE,   -- first 128 bits of SHA-256 of scope and key
     scope        TEXT    NOT NULL,
@@ -30,7 +31,8 @@ CREATE TABLE records (
     doubt_reason TEXT,
     expires_at   INTEGER NOT NULL,
 
-    -- OR rather than IN: SQLite builds a temporary table for a list of three, for every row (a fifth of a claim's time).
+    -- OR rather than IN: for a list of three SQLite builds a temporary table, for every row (a third of
+    -- all CPU time).
     CONSTRAINT record_is_a_digest       CHECK (length(record) = 16),
     CONSTRAINT owner_is_a_token         CHECK (length(owner) = 16),
     CONSTRAINT fingerprint_has_a_length CHECK (length(fingerprint) BETWEEN 1 AND 64),
@@ -67,7 +69,8 @@ BEGIN
     DELETE FROM responses WHERE fence = OLD.fence;
 END;
 
--- What the reaper deletes. Its entries move on completion, but nearly always at the index's end.
+-- What the reaper deletes. Its entries move on completion, but nearly always at the index's end: at
+-- most a tenth of the time of a claim and its completion. PostgreSQL indexes no column that changes.
 CREATE INDEX records_by_expiry ON records (expires_at);
 
 -- What is not completed: few rows, whatever the table holds. For the reaper, the census and lists.
