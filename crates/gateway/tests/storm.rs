@@ -421,12 +421,13 @@ async fn the_limit_on_open_files_is_raised_or_named() {
     let storm_within = |limit: &str| {
         let mut command = command("sh");
         command.args(["-c", &format!(r#"ulimit {limit} 100 && exec "$0" "$@""#), env!("CARGO_BIN_EXE_oncegate")]);
-        command.args(["storm", "--url", &backend.url("/"), "--keys", "1", "--concurrency", "150"]);
+        command.args(["storm", "--json", "--url", &backend.url("/"), "--keys", "1", "--concurrency", "150"]);
         run(command)
     };
 
     let raised = storm_within("-Sn").await;
     assert_eq!(raised.code, 0, "{}{}", raised.stdout, raised.stderr);
+    assert_eq!(raised.report()["totals"]["raced"], 150);
 
     let refused = storm_within("-n").await;
     assert_eq!(refused.code, 2);

@@ -19,10 +19,17 @@ use super::connection::{Answer, Connection, Loaded, Sent};
 /// not fit, and the system tries again after 1 s, then 2 s; who is later than this sends alone, as soon as it can.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// Connections that are being opened at the same time, so that a short listen backlog does not overflow needlessly.
-const CONNECTING_MAX: usize = 64;
+/// Connections that are being opened at the same time, and the pause after each. A server that accepts promptly then
+/// never has more in its listen backlog than the 5 or 10 of a development server; what overflows there is answered late
+/// or never, since we believe to be connected and the server does not.
+const OPENING_MAX: usize = 4;
+const OPENING_PAUSE: Duration = Duration::from_millis(1);
 
-/// The pause before a refused connection is tried again.
+/// How long the first try to connect may take; each further one may take twice as long. The system would repeat a dropped
+/// attempt only after 1 s, when a short backlog has long been worked off.
+const OPENING_TRY: Duration = Duration::from_millis(250);
+
+/// The pause before a connection is tried again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// An ending, with the connection if it can be used again.
@@ -36,7 +43,7 @@ pub(super) struct Target {
     timeout: Duration,
     /// Longest wait for the slowest connection of a burst.
     warm_up: Duration,
-    connecting: Arc<Semaphore>,
+    opening: Arc<Semaphore>,
 }
 
 /// One request of a burst.
@@ -138,41 +145,46 @@ fn joined<T>(result: Result<T, JoinError>) -> T {
 
 impl Target {
     pub(super) fn new(address: SocketAddr, timeout: Duration) -> Self {
-        Self { address, timeout, warm_up: WARM_UP, connecting: Arc::new(Semaphore::new(CONNECTING_MAX)) }
+        Self { address, timeout, warm_up: WARM_UP, opening: Arc::new(Semaphore::new(OPENING_MAX)) }
     }
 
-    /// Gets a connection and loads it with the request.
-    ///
-    /// A server that is slow to accept is waited for; one that refuses, or hangs up before anything was sent, is tried
-    /// again for the length of the warm-up.
+    /// Gets a connection, the idle one if the server has kept it, and loads it with the request.
     async fn warm(self, idle: Option<Connection>, repeat: Repeat) -> Result<Warm, String> {
-        let load = async |connection: Connection| connection.load(repeat.request.clone()).await;
         if let Some(connection) = idle
-            && let Some(loaded) = load(connection).await
+            && let Some(loaded) = connection.load(repeat.request.clone()).await
         {
             return Ok(Warm { loaded, repeat });
         }
-        let started = Instant::now();
-        let attempts = async {
-            loop {
-                let permit = self.connecting.acquire().await;
-                let failure = match Connection::open(self.address).await {
-                    Ok(connection) => match load(connection).await {
-                        Some(loaded) => return Ok(loaded),
-                        None => "the server hangs up before a request is sent".to_owned(),
-                    },
-                    Err(error) => error.to_string(),
-                };
-                drop(permit);
-                if started.elapsed() > self.warm_up {
-                    return Err(format!("cannot connect: {failure}"));
-                }
-                sleep(RECONNECT_PAUSE).await;
-            }
-        };
-        match timeout(self.timeout, attempts).await {
+        match timeout(self.timeout, self.open(&repeat.request)).await {
             Ok(loaded) => loaded.map(|loaded| Warm { loaded, repeat }),
             Err(_) => Err(format!("cannot connect: not accepted within {}", format_duration(self.timeout))),
+        }
+    }
+
+    /// Opens a connection and loads it. A server that is slow to accept is tried without end, one that refuses, or hangs
+    /// up before anything was sent, for the length of the warm-up.
+    async fn open(&self, request: &Request<Full<Bytes>>) -> Result<Loaded, String> {
+        let (started, mut patience) = (Instant::now(), OPENING_TRY);
+        loop {
+            let turn = self.opening.acquire().await;
+            let opened = timeout(patience, Connection::open(self.address)).await;
+            sleep(OPENING_PAUSE).await;
+            drop(turn);
+            let failure = match opened {
+                Ok(Ok(connection)) => match connection.load(request.clone()).await {
+                    Some(loaded) => return Ok(loaded),
+                    None => Some("the server hangs up before a request is sent".to_owned()),
+                },
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => {
+                    patience = patience.saturating_mul(2);
+                    None
+                }
+            };
+            match failure {
+                Some(failure) if started.elapsed() > self.warm_up => return Err(format!("cannot connect: {failure}")),
+                Some(_) | None => sleep(RECONNECT_PAUSE).await,
+            }
         }
     }
 

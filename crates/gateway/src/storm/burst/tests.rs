@@ -28,11 +28,11 @@ async fn serve(connection: &mut TcpStream, body: &[u8]) {
 }
 
 /// One connection is opened at a time, so when the third one is accepted the first two are loaded. The release takes
-/// several steps of this one thread more, so if they have a byte now, they did not wait for it.
+/// several more steps of this one thread, so if they have a byte now, they did not wait for it.
 #[tokio::test]
 async fn nothing_is_sent_before_every_connection_is_open() {
     let (listener, target) = listen().await;
-    let others = target.connecting.clone().acquire_many_owned(CONNECTING_MAX as u32 - 1).await.unwrap();
+    let others = target.opening.clone().acquire_many_owned(OPENING_MAX as u32 - 1).await.unwrap();
     let burst = tokio::spawn(async move { burst(&target, &mut Vec::new(), repeats(3, b"body")).await });
 
     let connections = [accept(&listener).await, accept(&listener).await, accept(&listener).await];
@@ -55,11 +55,11 @@ async fn a_connection_that_is_too_slow_does_not_hold_up_the_others() {
     target.warm_up = Duration::from_millis(10);
     let mut idle = vec![Connection::open(target.address).await.unwrap()];
     let mut open = accept(&listener).await;
-    let connecting = target.connecting.clone().acquire_many_owned(CONNECTING_MAX as u32).await.unwrap();
+    let opening = target.opening.clone().acquire_many_owned(OPENING_MAX as u32).await.unwrap();
     let burst = tokio::spawn(async move { burst(&target, &mut idle, repeats(2, b"body")).await });
 
     serve(&mut open, b"body").await;
-    drop(connecting);
+    drop(opening);
     serve(&mut accept(&listener).await, b"body").await;
 
     let mut late: Vec<bool> = burst.await.unwrap().iter().map(|attempt| attempt.is_late).collect();
