@@ -1,0 +1,360 @@
+//! The real gateway before a service whose every call the test answers by hand.
+
+use std::{
+    convert::Infallible,
+    path::Path,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, request};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+};
+use oncegate_tower::BoxError;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::TcpListener,
+    process::{Child, Command},
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+// === the gateway ===
+
+/// A gateway with its service.
+pub(crate) struct Gate {
+    pub(crate) service: Service,
+    pub(crate) server: Server,
+    directory: TempDir,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// A running `oncegate serve`.
+pub(crate) struct Server {
+    child: Child,
+    /// `127.0.0.1:PORT` of the data path.
+    pub(crate) address: String,
+    /// `127.0.0.1:PORT` of the admin listener.
+    pub(crate) admin: String,
+}
+
+impl Gate {
+    /// Starts both; `config` is the text of a configuration without upstream, listeners and store.
+    pub(crate) async fn start(config: &str) -> Self {
+        let service = Service::start().await;
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(directory.path(), &service.address, config).await;
+        let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();
+        Self { service, server, directory, client }
+    }
+
+    /// Where the store and the configuration lie.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Another gateway before the same service, on the same store.
+    pub(crate) async fn another(&self, config: &str) -> Server {
+        Server::start(self.directory.path(), &self.service.address, config).await
+    }
+
+    /// Kills the gateway as by `kill -9`, and starts it again.
+    pub(crate) async fn restart(&mut self, config: &str) {
+        self.server.kill().await;
+        self.server = Server::start(self.directory.path(), &self.service.address, config).await;
+    }
+
+    /// Sends a request in a task of its own; aborting it is a client that leaves.
+    pub(crate) fn send(&self, request: Sent) -> JoinHandle<Answer> {
+        self.send_to(&self.server.address, request)
+    }
+
+    /// Sends a request to another gateway.
+    pub(crate) fn send_to(&self, address: &str, request: Sent) -> JoinHandle<Answer> {
+        let (client, request) = (self.client.clone(), request.to(address));
+        tokio::spawn(async move { Answer::of(client.request(request).await.unwrap()).await })
+    }
+
+    /// Sends a request that must be answered without reaching the service.
+    pub(crate) async fn repeat(&mut self, request: Sent) -> Answer {
+        let before = self.executions();
+        let answer = self.send(request).await.unwrap();
+        assert_eq!(self.executions(), before, "the service was called: {answer:?}");
+        answer
+    }
+
+    /// Sends a request that the service answers with `reply`.
+    pub(crate) async fn exchange(&mut self, request: Sent, reply: Reply) -> Answer {
+        let sent = self.send(request);
+        self.service.call().await.answer(reply);
+        sent.await.unwrap()
+    }
+
+    /// How many requests reached the service.
+    pub(crate) fn executions(&self) -> usize {
+        self.service.count.load(Ordering::SeqCst)
+    }
+
+    /// Repeats a request until it is not "in flight" any more, without calling the service.
+    pub(crate) async fn conclude(&mut self, request: &Sent) -> Answer {
+        loop {
+            let answer = self.repeat(request.clone()).await;
+            if answer.header("oncegate-problem") != Some("in-flight") {
+                return answer;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Server {
+    pub(crate) async fn start(directory: &Path, upstream: &str, config: &str) -> Self {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile_in(directory).unwrap();
+        std::fs::write(file.path(), config).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
+        command.args(["serve", "--upstream", &format!("http://{upstream}")]);
+        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]).arg(file.path());
+        command.arg("--store").arg(format!("sqlite://{}", directory.join("gate.db").display()));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONCEGATE")) {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut seen = Vec::new();
+        let (mut address, mut admin) = (None, None);
+        while address.is_none() || admin.is_none() {
+            let Some(line) = log.next_line().await.unwrap() else { panic!("the gate ended:\n{}", seen.join("\n")) };
+            let after = |words: &str| Some(line.split_once(words)?.1.split_whitespace().next()?.to_owned());
+            address = address.or_else(|| after("listening on http://"));
+            admin = admin.or_else(|| after("admin on http://"));
+            seen.push(line);
+        }
+        // Read on, so that the gateway never waits for its log.
+        tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
+        Self { child, address: address.unwrap(), admin: admin.unwrap() }
+    }
+
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// The process, for signals.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+}
+
+// === requests ===
+
+/// A request to send, as often as needed.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// `POST path` of caller A with key `K1` and a JSON body.
+pub(crate) fn post(path: &str, body: &str) -> Sent {
+    let sent = Sent { method: Method::POST, path: path.to_owned(), headers: HeaderMap::new(), body: body.to_owned().into() };
+    sent.with("authorization", "Bearer A").with("idempotency-key", "K1").with("content-type", "application/json")
+}
+
+impl Sent {
+    pub(crate) fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    pub(crate) fn key(self, key: &str) -> Self {
+        self.with("idempotency-key", key)
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.remove(name);
+        self
+    }
+
+    /// Sets a header.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.insert(name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        self
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    fn to(&self, address: &str) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = format!("http://{address}{}", self.path).parse().unwrap();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+}
+
+// === answers ===
+
+/// An answer, read as far as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Whether the body broke off.
+    pub(crate) is_cut: bool,
+}
+
+impl Answer {
+    async fn of(response: Response<Incoming>) -> Self {
+        let (parts, mut incoming) = response.into_parts();
+        let (mut body, mut is_cut) = (Vec::new(), false);
+        while let Some(frame) = incoming.frame().await {
+            match frame.map(Frame::into_data) {
+                Ok(Ok(data)) => body.extend_from_slice(&data),
+                Ok(Err(_trailers)) => {}
+                Err(_) => is_cut = true,
+            }
+        }
+        Self { status: parts.status.as_u16(), headers: parts.headers, body: body.into(), is_cut }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// Asserts that this is the stored answer, with this status and body.
+    pub(crate) fn is_replay_of(&self, status: u16, body: &str) {
+        let replayed = self.header("idempotent-replayed");
+        assert_eq!((self.status, self.text(), replayed), (status, body, Some("true")), "{self:?}");
+    }
+
+    /// Asserts that this is the service's own answer, with this status and body.
+    pub(crate) fn is_executed(&self, status: u16, body: &str) {
+        let replayed = self.header("idempotent-replayed");
+        assert_eq!((self.status, self.text(), replayed), (status, body, None), "{self:?}");
+    }
+
+    /// Asserts that this is the gateway's own answer, and returns its document.
+    pub(crate) fn problem(&self, status: u16, name: &str) -> Value {
+        assert_eq!((self.status, self.header("oncegate-problem")), (status, Some(name)), "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+// === the service ===
+
+/// The service behind the gateway.
+pub(crate) struct Service {
+    pub(crate) address: String,
+    count: Arc<AtomicUsize>,
+    calls: mpsc::UnboundedReceiver<Call>,
+}
+
+/// A request that reached the service, for the test to answer.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) head: request::Parts,
+    pub(crate) body: Bytes,
+    reply: oneshot::Sender<Option<Reply>>,
+}
+
+pub(crate) type Reply = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+impl Service {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (sender, calls) = mpsc::unbounded_channel();
+        let count = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&count);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (sender, count) = (sender.clone(), Arc::clone(&counting));
+                let service = service_fn(move |request| hand_over(sender.clone(), Arc::clone(&count), request));
+                let io = TokioIo::new(stream);
+                tokio::spawn(http1::Builder::new().timer(TokioTimer::new()).serve_connection(io, service));
+            }
+        });
+        Self { address, count, calls }
+    }
+
+    /// The next request that reaches the service.
+    pub(crate) async fn call(&mut self) -> Call {
+        self.calls.recv().await.unwrap()
+    }
+}
+
+/// An error makes hyper hang up: that is how the service dies after it executed.
+async fn hand_over(
+    calls: mpsc::UnboundedSender<Call>,
+    count: Arc<AtomicUsize>,
+    request: Request<Incoming>,
+) -> Result<Reply, BoxError> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    count.fetch_add(1, Ordering::SeqCst);
+    let (reply, replied) = oneshot::channel();
+    calls.send(Call { head, body, reply }).map_err(|_| "the test is over")?;
+    replied.await?.ok_or_else(|| "hangs up".into())
+}
+
+impl Call {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn answer(self, reply: Reply) {
+        self.reply.send(Some(reply)).ok();
+    }
+
+    /// The service has executed, and its connection ends without an answer.
+    pub(crate) fn hang_up(self) {
+        self.reply.send(None).ok();
+    }
+}
+
+/// A reply with a status and a body.
+pub(crate) fn reply(status: u16, body: &str) -> Reply {
+    let body = Full::from(body.to_owned()).map_err(|never: Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    response
+}
+
+/// Adds headers to a reply.
+pub(crate) fn with_headers(mut reply: Reply, headers: &[(&'static str, &str)]) -> Reply {
+    for (name, value) in headers {
+        reply.headers_mut().append(*name, value.parse().unwrap());
+    }
+    reply
+}
+
+/// A reply whose body the test sends part by part: `Ok` a part, `Err` breaks it off, dropping ends it.
+pub(crate) fn streamed(status: u16) -> (mpsc::UnboundedSender<Result<Frame<Bytes>, BoxError>>, Reply) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let mut response = Response::new(StreamBody::new(UnboundedReceiverStream::new(receiver)).boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    (sender, response)
+}

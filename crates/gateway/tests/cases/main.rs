@@ -1,0 +1,7 @@
+//! Public reports of what goes wrong in such systems, each as a test against the real gateway.
+//!
+//! `docs/cases.md` lists them; it is made from the names of these tests.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod harness;
+mod races;
