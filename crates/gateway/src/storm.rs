@@ -143,18 +143,21 @@ async fn storm(arguments: Arguments) -> anyhow::Result<Report> {
     let progress = progress_bar(storm.plan.keys);
     let started = Instant::now();
 
-    let (_lanes, mut results) = start_lanes(&storm);
+    let (mut lanes, mut results) = start_lanes(&storm);
     let mut report = Report::new(&storm.plan, storm.is_counted());
     while let Some(result) = results.recv().await {
         match result {
             Ok(stormed) => report.add(&stormed),
             Err(reason) => {
                 report.stop(format!("{reason:#}"));
+                lanes.shutdown().await;
                 break;
             }
         }
         progress.inc(1);
     }
+    // Passes a panic on, which would otherwise look like fewer keys.
+    lanes.join_all().await;
     progress.finish_and_clear();
     report.finish(started.elapsed());
     Ok(report)
