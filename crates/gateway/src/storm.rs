@@ -44,8 +44,10 @@ const EXIT_NO_VERDICT: u8 = 2;
 
 /// Race-test any HTTP API: send repeats of one request at the same instant and count what they did.
 ///
-/// In the body, in header values and in the path of the addresses, {key} is replaced by the key and {n} by its number.
+/// In the body, in header values and in the path of the addresses, {key} is replaced by the key, and n, likewise in
+/// braces, by its number.
 /// Exit code 0: each key executed once; 1: some did not; 2: it could not be judged.
+// The help cannot show the placeholder of the number as it is written, since clap makes a line break of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Address to send to (plain http)
