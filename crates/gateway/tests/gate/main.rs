@@ -1,4 +1,5 @@
 //! The real binary in front of a scripted service.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
 mod backend;

@@ -97,8 +97,10 @@ fn sigterm_lets_a_running_request_end() {
 fn sigterm_lets_an_execution_end_whose_client_left() {
     let backend = Backend::holding();
     let gate = Gate::start(&backend.url());
-    drop(http::send(&gate.address, "POST", "/payments", "Idempotency-Key: k1\r\n"));
+    let client = http::send(&gate.address, "POST", "/payments", "Idempotency-Key: k1\r\n");
+    // A client that leaves before its request was claimed takes it along.
     backend.arrival();
+    drop(client);
     gate.signal(Signal::INT);
     wait_for_drain(&gate);
     backend.release();
