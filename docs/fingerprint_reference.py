@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scope, record id and fingerprint as docs/fingerprint.md defines them, in plain Python.
 
-Written from that page alone, with the standard library alone, to show that the page suffices. It reads a body as a
+It shares nothing with the Rust code and needs the standard library alone. It reads a body as a
 whole; the gate computes the same while the body arrives. Run over test vectors it prints every disagreement:
 
     python3 docs/fingerprint_reference.py vectors.json

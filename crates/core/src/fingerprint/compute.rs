@@ -1,5 +1,7 @@
 //! The computation: a request's head, then its body chunk by chunk.
 
+use std::fmt;
+
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -145,6 +147,12 @@ impl Fingerprinter {
             Body::Sent(content) => content.held_bytes(),
             Body::Gzip { gzip, .. } => gzip.held_bytes(),
         }
+    }
+}
+
+impl fmt::Debug for Fingerprinter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fingerprinter").field("rules", &self.rules_digest).finish_non_exhaustive()
     }
 }
 

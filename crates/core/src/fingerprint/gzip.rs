@@ -14,7 +14,7 @@ const MEMBERS_MAX: u32 = 1024;
 
 /// Decodes one body into a [`Content`].
 pub(super) struct Gzip {
-    /// None when the coding is broken.
+    /// None when the coding is broken, or too much was decoded.
     member: Option<GzDecoder<Decoded>>,
     /// Members begun.
     members: u32,
@@ -36,11 +36,8 @@ impl Gzip {
         Self { member: Some(GzDecoder::new(decoded)), members: 1, too_large: None }
     }
 
-    /// Decodes more. Nothing happens when the coding is broken already.
+    /// Decodes more. Nothing is decoded when the coding is broken or too much was decoded already.
     pub(super) fn update(&mut self, chunk: &[u8]) -> Result<(), DecodedTooLarge> {
-        if let Some(error) = self.too_large {
-            return Err(error);
-        }
         let mut rest = chunk;
         while let (false, Some(member)) = (rest.is_empty(), &mut self.member) {
             match member.write(rest) {
@@ -92,7 +89,7 @@ impl Gzip {
         }
     }
 
-    fn check(&mut self) -> Result<(), DecodedTooLarge> {
+    fn check(&self) -> Result<(), DecodedTooLarge> {
         self.too_large.map_or(Ok(()), Err)
     }
 }

@@ -93,7 +93,8 @@ impl Reader {
     /// Reads on. After an error the reader is of no use.
     pub(super) fn update(&mut self, chunk: &[u8]) -> Result<(), Unreadable> {
         // Outside strings every byte beyond ASCII is a syntax error, so checking the whole text at
-        // once, which is fast, says the same as checking the strings one by one.
+        // once, which is fast, says the same as checking the strings one by one. A text that ends
+        // within a character has not ended its string.
         self.utf8.update(chunk)?;
         let mut rest = chunk;
         while !rest.is_empty() {
@@ -104,7 +105,6 @@ impl Reader {
 
     /// The digest of the canonical text, when what was read is one complete JSON text.
     pub(super) fn finish(mut self) -> Result<[u8; 32], Unreadable> {
-        self.utf8.finish()?;
         if let State::Number(part) = self.state {
             self.end_number(part)?;
         }

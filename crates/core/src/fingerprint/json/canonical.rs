@@ -10,10 +10,13 @@
 //! them the members of the open objects. Only the text at the end of the arena grows. When it reaches
 //! [`MOVED_BYTES_MIN`] it moves into a hasher, from which it can only come back as a digest.
 
+mod member;
+
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use self::member::Member;
 use super::{Unreadable, escape};
 use crate::fingerprint::pointer::{NodeId, PointerTree};
 
@@ -60,15 +63,6 @@ struct Text {
     /// Where it starts in the arena, or what of it has not moved.
     start: usize,
     has_moved: bool,
-}
-
-/// A finished member: `name:value` in the arena, or only the name when the value is ignored.
-#[derive(Clone, Copy)]
-struct Member {
-    start: u32,
-    name_length: u8,
-    /// None when the value is ignored.
-    value_length: Option<u8>,
 }
 
 /// An open container.
@@ -155,7 +149,7 @@ impl Canonical {
         if self.text_length() + more.len() < MOVED_BYTES_MIN {
             self.arena.extend_from_slice(more);
         } else {
-            self.move_text().update(more);
+            self.put_into_hasher(more);
         }
     }
 
@@ -266,8 +260,7 @@ impl Canonical {
             self.arena.push(b',');
             Some(length)
         };
-        let start = u32::try_from(name.start).expect("limited members and texts are far below 4 GiB");
-        self.members.push(Member { start, name_length: name.length, value_length });
+        self.members.push(Member::new(name.start, name.length, value_length));
         Ok(())
     }
 
@@ -316,13 +309,19 @@ impl Canonical {
 
     /// Ends the text of a name or value: what is too long to be held becomes its tagged digest.
     /// Returns the length of what is held.
+    #[inline]
     fn hold(&mut self) -> u8 {
         if self.text.has_moved || self.text_length() > HELD_BYTES_MAX {
-            let digest = self.take_digest();
-            self.arena.push(b'#');
-            self.arena.extend_from_slice(&digest);
+            self.replace_by_digest();
         }
         u8::try_from(self.text_length()).expect("at most HELD_BYTES_MAX")
+    }
+
+    #[inline(never)]
+    fn replace_by_digest(&mut self) {
+        let digest = self.take_digest();
+        self.arena.push(b'#');
+        self.arena.extend_from_slice(&digest);
     }
 
     /// Takes the text out of the arena and hashes it.
@@ -342,6 +341,12 @@ impl Canonical {
         if self.text.has_moved {
             self.hashers.pop();
         }
+    }
+
+    /// Apart, so that the usual way of [`Self::put`] stays a few instructions.
+    #[inline(never)]
+    fn put_into_hasher(&mut self, more: &[u8]) {
+        self.move_text().update(more);
     }
 
     /// Moves the text into its hasher, and returns that.
@@ -383,19 +388,5 @@ fn is_ignored(tree: Option<&PointerTree>, node: Option<NodeId>) -> bool {
 impl Text {
     fn at(start: usize) -> Self {
         Self { start, has_moved: false }
-    }
-}
-
-// === impl Member ===
-
-impl Member {
-    fn name<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
-        &arena[self.start as usize..][..usize::from(self.name_length)]
-    }
-
-    /// `name:value`, unless it is ignored.
-    fn text<'a>(&self, arena: &'a [u8]) -> Option<&'a [u8]> {
-        let length = usize::from(self.name_length) + 1 + usize::from(self.value_length?);
-        Some(&arena[self.start as usize..][..length])
     }
 }

@@ -183,6 +183,7 @@ fn what_parsers_could_cut_in_other_ways_is_malformed() {
         "--Bx\r\n\r\n\r\n--B--",
         "--B x\r\n\r\n\r\n--B--",
         "--B\n\r\n\r\n--B--",
+        "--B\n\n\r\n\r\n--B--",
         "--B\r\n\r\ncut short",
         "--B\r\n\r\ncut short\r\n--B",
         "--B\r\n\r\ncut short\r\n--B\r\n\r\n",
