@@ -8,7 +8,7 @@ use std::{
     fmt,
     fmt::Display,
     fs,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -154,6 +154,12 @@ pub(crate) fn load(sources: &Sources, variables: impl Iterator<Item = (OsString,
     read(file, variables, sources)
 }
 
+/// Whether the upstream's address is this one; names are not resolved, and port 0 is any.
+fn is_at(upstream: &UpstreamAddress, listen: SocketAddr) -> bool {
+    let host: Result<IpAddr, _> = upstream.host().parse();
+    upstream.port() == listen.port() && host.is_ok_and(|host| host == listen.ip())
+}
+
 fn read_file(file: &Path) -> Result<Table, Fault> {
     let text = fs::read_to_string(file).map_err(|error| {
         Fault::new(&Origin::Flag("--config"), format!("{} cannot be read: {error}", file.display()))
@@ -189,6 +195,12 @@ fn read(
     let listen = top.get("listen", &ADDRESS, Sourced::default(SocketAddr::from(([127, 0, 0, 1], 8080))));
     let drain = top.get("drain", &DRAIN, Sourced::default(Duration::from_secs(30)));
     top.refuse("suspect_window", "suspected duplicates are not looked for yet");
+    if let Some(upstream) = upstream.as_ref().filter(|upstream| is_at(&upstream.value, listen.value)) {
+        top.fault(
+            &upstream.origin,
+            format!("upstream {} is this gate's own listen: it would call itself", upstream.value),
+        );
+    }
 
     let mut admin = top.section("admin");
     let mut store = top.section("store");
@@ -197,7 +209,7 @@ fn read(
     let route_sections = top.sections("route", "name");
     top.finish(&mut notes);
 
-    let admin_settings = Admin::read(&mut admin);
+    let admin_settings = Admin::read(&mut admin, listen.value);
     admin.finish(&mut notes);
     let store_settings = StoreSettings::read(&mut store);
     store.finish(&mut notes);
@@ -237,8 +249,11 @@ impl Config {
 // === impl Admin ===
 
 impl Admin {
-    fn read(section: &mut Section) -> Self {
+    fn read(section: &mut Section, clients: SocketAddr) -> Self {
         let listen = section.get("listen", &ADDRESS, Sourced::default(SocketAddr::from(([127, 0, 0, 1], 8081))));
+        if listen.value == clients && clients.port() != 0 {
+            section.fault(&listen.origin, format!("[admin] listen {clients} is listen too: give it another port"));
+        }
         let token = secret::token(section);
         if token.is_none() && !listen.value.ip().is_loopback() && !section.has_faults() {
             let text = format!(

@@ -294,6 +294,9 @@ impl Masked {
                 "the secret has a control character, perhaps a line break: any other text is allowed".to_owned()
             );
         }
+        if secret.trim() != secret {
+            return Err("the secret begins or ends with white space, which others may not see: remove it".to_owned());
+        }
         if length < min {
             return Err(format!("the secret has {length} bytes: at least {min} are needed"));
         }

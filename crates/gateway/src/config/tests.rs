@@ -221,6 +221,17 @@ fn values_that_do_not_go_together_are_refused() {
 }
 
 #[test]
+fn addresses_that_are_one_are_refused() {
+    let same = faults("listen = \"127.0.0.1:8000\"");
+    assert_eq!(
+        same,
+        "oncegate.toml:1:12: upstream http://127.0.0.1:8000 is this gate's own listen: it would call itself"
+    );
+    assert!(faults("listen = \"127.0.0.1:8081\"").starts_with("[admin] listen 127.0.0.1:8081 is listen too"));
+    assert!(load("listen = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"").is_ok(), "two free ports");
+}
+
+#[test]
 fn syntax_errors_have_a_place() {
     let error = load_with("upstream = \nlisten = 1", &[]).unwrap_err();
     assert!(error.starts_with("oncegate.toml:1:12: "), "{error}");
@@ -348,6 +359,8 @@ fn secrets_come_from_files_too() {
     assert!(both.contains("both token and token_file are set"), "{both}");
     std::fs::write(&file, "two\nlines, long enough for a token\n").unwrap();
     assert!(load_with(UPSTREAM_LINE, &in_file).unwrap_err().contains("control character"));
+    std::fs::write(&file, "0123456789abcdef0123456789abcdef \n").unwrap();
+    assert!(load_with(UPSTREAM_LINE, &in_file).unwrap_err().contains("ends with white space"));
     std::fs::remove_file(&file).unwrap();
     assert!(load_with(UPSTREAM_LINE, &in_file).unwrap_err().contains("cannot be read"));
     assert!(faults("[[secrets]]\nid = \"a\"").contains("neither value nor value_file"));
