@@ -1,27 +1,67 @@
 //! The `oncegate` command.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
+mod admin;
+mod check;
+mod config;
+mod metrics;
+mod proxy;
+mod serve;
+mod store_address;
 mod storm;
+mod well_known;
 
 /// Makes repeated requests harmless: one Idempotency-Key, one effect.
-#[derive(Parser)]
-#[command(version)]
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Subcommand)]
+/// One file each.
+#[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, made once")]
 enum Command {
+    Serve(serve::Arguments),
+    Check(check::Arguments),
     Storm(storm::Arguments),
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<ExitCode> {
-    match Cli::parse().command {
+async fn main() -> ExitCode {
+    let ended = match Cli::parse().command {
+        Command::Serve(arguments) => serve::run(arguments).await,
+        Command::Check(arguments) => check::run(arguments).await,
         Command::Storm(arguments) => storm::run(arguments).await,
+    };
+    ended.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Writes data, as opposed to talk, which goes to standard error.
+fn print(text: &str) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
     }
 }
