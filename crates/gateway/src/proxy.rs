@@ -1,4 +1,4 @@
-//! The HTTP plumbing of the gateway: requests come in by [`accept`] and go out by [`Upstream`].
+//! The HTTP plumbing of the gateway: requests come in by [`accept()`] and go out by [`Upstream`].
 //!
 //! What stands between them sees a clean request and gives a clean response:
 //!
