@@ -5,9 +5,10 @@ use std::{
     path::Path,
     process::Stdio,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -31,6 +32,17 @@ use tokio::{
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
+mod watch;
+mod wire;
+
+pub(crate) use self::{
+    watch::refusal,
+    wire::{wire, wire_from},
+};
+
+/// Longer than anything takes on a slow machine: a test that waits in vain fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 // === the gateway ===
 
 /// A gateway with its service.
@@ -48,14 +60,20 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// `127.0.0.1:PORT` of the admin listener.
     pub(crate) admin: String,
+    log: Arc<Mutex<String>>,
 }
 
 impl Gate {
     /// Starts both; `config` is the text of a configuration without upstream, listeners and store.
     pub(crate) async fn start(config: &str) -> Self {
+        Self::start_with(config, &[]).await
+    }
+
+    /// The same with environment variables.
+    pub(crate) async fn start_with(config: &str, environment: &[(&str, &str)]) -> Self {
         let service = Service::start().await;
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(directory.path(), &service.address, config).await;
+        let server = Server::start(directory.path(), &service.address, config, environment).await;
         let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();
         Self { service, server, directory, client }
     }
@@ -67,13 +85,18 @@ impl Gate {
 
     /// Another gateway before the same service, on the same store.
     pub(crate) async fn another(&self, config: &str) -> Server {
-        Server::start(self.directory.path(), &self.service.address, config).await
+        self.another_with(config, &[]).await
+    }
+
+    /// The same with environment variables.
+    pub(crate) async fn another_with(&self, config: &str, environment: &[(&str, &str)]) -> Server {
+        Server::start(self.directory.path(), &self.service.address, config, environment).await
     }
 
     /// Kills the gateway as by `kill -9`, and starts it again.
     pub(crate) async fn restart(&mut self, config: &str) {
         self.server.kill().await;
-        self.server = Server::start(self.directory.path(), &self.service.address, config).await;
+        self.server = self.another(config).await;
     }
 
     /// Sends a request in a task of its own; aborting it is a client that leaves.
@@ -89,8 +112,13 @@ impl Gate {
 
     /// Sends a request that must be answered without reaching the service.
     pub(crate) async fn repeat(&mut self, request: Sent) -> Answer {
+        self.repeat_at(&self.server.address, request).await
+    }
+
+    /// The same through another gateway.
+    pub(crate) async fn repeat_at(&self, address: &str, request: Sent) -> Answer {
         let before = self.executions();
-        let answer = self.send(request).await.unwrap();
+        let answer = self.send_to(address, request).await.unwrap();
         assert_eq!(self.executions(), before, "the service was called: {answer:?}");
         answer
     }
@@ -114,13 +142,30 @@ impl Gate {
             if answer.header("oncegate-problem") != Some("in-flight") {
                 return answer;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Repeats a request at a gateway until it is executed; `meanwhile` judges the answers before.
+    pub(crate) async fn until_executed(
+        &mut self,
+        address: &str,
+        request: &Sent,
+        meanwhile: impl Fn(&Answer),
+    ) -> (JoinHandle<Answer>, Call) {
+        loop {
+            let mut sent = self.send_to(address, request.clone());
+            tokio::select! {
+                call = self.service.call() => return (sent, call),
+                answer = &mut sent => meanwhile(&answer.unwrap()),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
 impl Server {
-    pub(crate) async fn start(directory: &Path, upstream: &str, config: &str) -> Self {
+    async fn start(directory: &Path, upstream: &str, config: &str, environment: &[(&str, &str)]) -> Self {
         let file = tempfile::Builder::new().suffix(".toml").tempfile_in(directory).unwrap();
         std::fs::write(file.path(), config).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
@@ -130,30 +175,28 @@ impl Server {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONCEGATE")) {
             command.env_remove(name);
         }
+        command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut seen = Vec::new();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut log = String::new();
         let (mut address, mut admin) = (None, None);
         while address.is_none() || admin.is_none() {
-            let Some(line) = log.next_line().await.unwrap() else { panic!("the gate ended:\n{}", seen.join("\n")) };
+            let Some(line) = lines.next_line().await.unwrap() else { panic!("the gate ended:\n{log}") };
             let after = |words: &str| Some(line.split_once(words)?.1.split_whitespace().next()?.to_owned());
             address = address.or_else(|| after("listening on http://"));
             admin = admin.or_else(|| after("admin on http://"));
-            seen.push(line);
+            log.extend([&*line, "\n"]);
         }
+        let log = Arc::new(Mutex::new(log));
+        let keeping = Arc::clone(&log);
         // Read on, so that the gateway never waits for its log.
-        tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
-        Self { child, address: address.unwrap(), admin: admin.unwrap() }
-    }
-
-    pub(crate) async fn kill(&mut self) {
-        self.child.kill().await.unwrap();
-    }
-
-    /// The process, for signals.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id().unwrap()
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                keeping.lock().unwrap().extend([&*line, "\n"]);
+            }
+        });
+        Self { child, address: address.unwrap(), admin: admin.unwrap(), log }
     }
 }
 
@@ -170,7 +213,8 @@ pub(crate) struct Sent {
 
 /// `POST path` of caller A with key `K1` and a JSON body.
 pub(crate) fn post(path: &str, body: &str) -> Sent {
-    let sent = Sent { method: Method::POST, path: path.to_owned(), headers: HeaderMap::new(), body: body.to_owned().into() };
+    let sent =
+        Sent { method: Method::POST, path: path.to_owned(), headers: HeaderMap::new(), body: body.to_owned().into() };
     sent.with("authorization", "Bearer A").with("idempotency-key", "K1").with("content-type", "application/json")
 }
 
@@ -190,8 +234,14 @@ impl Sent {
     }
 
     /// Sets a header.
-    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.headers.insert(name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+    pub(crate) fn with(mut self, name: &'static str, value: impl AsRef<[u8]>) -> Self {
+        self.headers.insert(name, http::HeaderValue::from_bytes(value.as_ref()).unwrap());
+        self
+    }
+
+    /// Adds a line of a header that may be there.
+    pub(crate) fn also(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.append(name, value.parse().unwrap());
         self
     }
 
@@ -247,6 +297,7 @@ impl Answer {
     pub(crate) fn is_replay_of(&self, status: u16, body: &str) {
         let replayed = self.header("idempotent-replayed");
         assert_eq!((self.status, self.text(), replayed), (status, body, Some("true")), "{self:?}");
+        assert!(!self.is_cut, "{self:?}");
     }
 
     /// Asserts that this is the service's own answer, with this status and body.
@@ -302,7 +353,8 @@ impl Service {
 
     /// The next request that reaches the service.
     pub(crate) async fn call(&mut self) -> Call {
-        self.calls.recv().await.unwrap()
+        let called = tokio::time::timeout(PATIENCE, self.calls.recv()).await;
+        called.expect("nothing is executed").unwrap()
     }
 }
 

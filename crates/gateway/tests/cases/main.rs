@@ -3,5 +3,11 @@
 //! `docs/cases.md` lists them; it is made from the names of these tests.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod clocks;
+mod fingerprints;
 mod harness;
+mod keys;
+mod leases;
+mod methods;
 mod races;
+mod scopes;
