@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{
     Case,
     trial::{
-        LEASE, MOMENT, RETENTION, Trial, count, idempotent, other_body, policy, repeat, request, response, under, word,
+        LEASE, MOMENT, RETENTION, Trial, at_once, count, idempotent, other_body, policy, repeat, request, response,
+        under, word,
     },
 };
 use crate::{
@@ -28,6 +29,7 @@ pub(super) const CASES: &[Case] = cases![
     a_plain_abandoned_record_becomes_unknown_by_a_repeat,
     one_of_many_concurrent_repeats_makes_it_unknown_for_all,
     an_unknown_record_stays_unknown_for_every_policy,
+    c14_a_stale_lease_is_taken_whatever_the_takers_own_and_nobody_waits_for_others,
 ];
 
 async fn takeover_is_won_by_exactly_one_of_many(trial: Trial) {
@@ -225,4 +227,37 @@ async fn an_unknown_record_stays_unknown_for_every_policy(trial: Trial) {
     }
     assert_eq!(trial.outcome(&first).await, "unknown", "also for its own claim");
     assert_eq!(trial.outcome(&other_body(&first)).await, "mismatch");
+}
+
+/// A public report: stores that disagreed on whose lease may take over a stale one, and a caller that a crowd kept
+/// from ever being answered.
+async fn c14_a_stale_lease_is_taken_whatever_the_takers_own_and_nobody_waits_for_others(trial: Trial) {
+    for (key, length) in [("shorter", LEASE / 2), ("equal", LEASE), ("longer", LEASE * 2)] {
+        let first = idempotent(key);
+        let dead = trial.acquire(&first).await;
+        let taker = under(&repeat(&first), |policy| policy.lease = length);
+        assert_eq!(trial.outcome(&taker).await, "in_flight", "{key}");
+        trial.advance(LEASE + MOMENT).await;
+        assert!(trial.acquire(&taker).await.fence > dead.fence, "{key}");
+    }
+    let contended = idempotent("contended");
+    let callers = (0..20).map(|_| claims_and_releases(trial.clone(), contended.clone()));
+    let acquired: usize = at_once(callers).await.into_iter().sum();
+    assert!(acquired > 0, "nobody ever got the lease");
+    assert!(trial.is_absent(&contended).await);
+}
+
+/// Claims again and again, and gives back at once what it gets; answers how often that was.
+async fn claims_and_releases(trial: Trial, contended: ClaimRequest) -> usize {
+    let mut acquired = 0;
+    for _ in 0..10 {
+        match trial.claim(&repeat(&contended)).await {
+            Claim::Acquired(lease) => {
+                assert_eq!(trial.release(&lease).await, Written::Done);
+                acquired += 1;
+            }
+            other => assert_eq!(word(&other), "in_flight"),
+        }
+    }
+    acquired
 }
