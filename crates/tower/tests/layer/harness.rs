@@ -18,8 +18,8 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use oncegate_core::{
-    Census, Claim, ClaimRequest, Clock, DoubtReason, ErrorKind, Fence, Filter, Lease, MemoryStore, Owner, Reaped,
-    Record, RecordDigest, StateName, Store, StoreError, StoredResponse, Timestamp, Written,
+    AuditEntry, Census, Claim, ClaimRequest, Clock, DoubtReason, ErrorKind, Filter, Lease, MemoryStore, Note, Owner,
+    Reaped, Record, RecordDigest, Seen, Store, StoreError, StoredResponse, Timestamp, Written,
 };
 use oncegate_tower::{
     BoxError, Event, Handle, Idempotency, IdempotencyLayer, Observer, Outcome, RequestBody, ResponseBody, Route,
@@ -92,7 +92,7 @@ impl Call {
 
     /// The layer has dropped the call.
     pub(crate) async fn is_dropped(&mut self) {
-        self.answer.closed().await;
+        tokio::time::timeout(Duration::from_secs(60), self.answer.closed()).await.expect("the call goes on");
     }
 }
 
@@ -185,7 +185,8 @@ impl Gate {
     /// Sends a request that must be answered without an execution.
     pub(crate) async fn repeat(&mut self, request: Request<Full<Bytes>>) -> Whole {
         let before = self.executions();
-        let whole = Whole::of(self.call(request).await).await;
+        let answered = tokio::time::timeout(Duration::from_secs(60), self.call(request)).await;
+        let whole = Whole::of(answered.expect("a repeat waits for an execution")).await;
         assert_eq!(self.executions(), before, "a repeat was executed");
         whole
     }
@@ -355,14 +356,16 @@ impl Store for ScriptedStore {
         self.run("list", self.records.list(filter)).await
     }
 
-    async fn purge(
-        &self,
-        record: RecordDigest,
-        fence: Fence,
-        state: StateName,
-        force: bool,
-    ) -> Result<Written, StoreError> {
-        self.run("purge", self.records.purge(record, fence, state, force)).await
+    async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
+        self.run("resolve", self.records.resolve(seen, response, note)).await
+    }
+
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        self.run("purge", self.records.purge(seen, note)).await
+    }
+
+    async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        self.run("audit", self.records.audit(rows)).await
     }
 
     async fn reap(&self, rows: usize) -> Result<Reaped, StoreError> {
@@ -389,7 +392,8 @@ impl ScriptedStore {
     /// An operator's hand.
     pub(crate) async fn purge_by_force(&self) {
         let record = self.record().await;
-        let purged = self.records.purge(record.id.digest(), record.fence, record.state.name(), true).await;
+        let note = Note::new("ada", "the test says so").unwrap().with_force(true);
+        let purged = self.records.purge(Seen::of(&record), &note).await;
         assert_eq!(purged.unwrap(), Written::Done);
     }
 }

@@ -169,6 +169,23 @@ async fn a_process_that_executes_nothing_answers_409_for_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_store_told_one_body_is_not_told_to_another() {
+    let mut executor = Gate::new(route());
+    executor.exchange(post("k", "{}"), created("paid")).await;
+    let gate = Gate::before(executor.store.clone(), route());
+    gate.store.hold(Some("claim"));
+    let first = gate.send(post("k", "{}"));
+    let others: Vec<_> = (0..5).map(|_| gate.send(post("k", r#"{"other":1}"#))).collect();
+    // Let them all arrive while the store is being asked for the first one.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    gate.store.hold(None);
+    assert!(Whole::of(first.await.unwrap()).await.is_replay());
+    for other in others {
+        Whole::of(other.await.unwrap()).await.problem(422, "mismatch");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_completed_record_is_remembered_for_at_most_five_seconds() {
     let mut gate = Gate::new(route());
     gate.exchange(post("k", "{}"), created("paid")).await;
