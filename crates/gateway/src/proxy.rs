@@ -32,6 +32,7 @@ mod accept;
 mod client_body;
 mod connection;
 mod edge;
+mod fields;
 mod forwarded;
 mod hop_by_hop;
 mod idle_timer;

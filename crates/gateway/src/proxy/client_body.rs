@@ -57,7 +57,7 @@ pub(crate) enum ClientBodyError {
     #[error("the client sent nothing for {0:?} in the middle of the request body")]
     Idle(Duration),
     #[error("the client's request body ended before its end")]
-    Cut(#[source] hyper::Error),
+    Cut(#[source] Option<hyper::Error>),
 }
 
 // === impl ClientBody ===
@@ -93,12 +93,17 @@ impl Body for ClientBody {
         if let Some(expectation) = &this.expectation {
             expectation.is_met.store(true, Ordering::Relaxed);
         }
-        match Pin::new(incoming).poll_frame(cx) {
+        match Pin::new(&mut *incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 this.timer.rest();
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => this.end(ClientBodyError::Cut(error)),
+            Poll::Ready(Some(Err(error))) => this.end(ClientBodyError::Cut(Some(error))),
+            // hyper takes a stream that was reset with NO_ERROR for one that ended: a server may do that to a client,
+            // whose request is answered; a client that does it has broken off.
+            Poll::Ready(None) if this.unread == Unread::Drop && !incoming.is_end_stream() => {
+                this.end(ClientBodyError::Cut(None))
+            }
             Poll::Ready(None) => {
                 this.is_over = true;
                 Poll::Ready(None)

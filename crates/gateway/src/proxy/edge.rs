@@ -1,17 +1,17 @@
 //! Where a request enters and its response leaves.
 
-use std::{error::Error, net::IpAddr, time::Duration};
+use std::{error::Error, future::poll_fn, net::IpAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Version, header, request::Parts};
+use http::{HeaderValue, Request, Response, Version, header};
 use http_body::Body;
 use hyper::body::Incoming;
 use oncegate_tower::{BoxError, Problem, ResponseBody, UpstreamError, UpstreamErrorKind};
-use tower::ServiceExt;
 use tower_service::Service;
 
 use super::{
     client_body::{ClientBody, ClientBodyError, Expectation, Unread},
+    fields::Fields,
     forwarded::Forwarded,
     protected::ProtectedHeaders,
     refusal::Refusal,
@@ -34,23 +34,24 @@ impl Edge {
     }
 
     /// Applies the rules, lets `service` answer, and makes an answer of its error.
-    pub(super) async fn answer<S, B>(&self, service: S, request: Request<Incoming>) -> Response<ResponseBody<B>>
+    pub(super) async fn answer<S, B>(&self, mut service: S, mut request: Request<Incoming>) -> Response<ResponseBody<B>>
     where
         S: Service<Request<ClientBody>, Response = Response<ResponseBody<B>>>,
         S::Error: Into<BoxError>,
         B: Body<Data = Bytes>,
     {
-        let (mut head, body) = request.into_parts();
-        let expectation = take_expectation(&mut head, &body);
-        let unread = if head.version == Version::HTTP_2 { Unread::Drop } else { Unread::Drain };
-        let body = ClientBody::new(body, self.idle_timeout, unread, expectation.clone());
-        if let Err(refusal) = request_head::prepare(&mut head, &self.forwarded, &self.protected) {
+        let fields = Fields::of(request.headers());
+        let expectation = if fields.expect { take_expectation(&mut request) } else { None };
+        let prepared = request_head::prepare(&mut request, fields, &self.forwarded, &self.protected);
+        let unread = if request.version() == Version::HTTP_2 { Unread::Drop } else { Unread::Drain };
+        let request = request.map(|body| ClientBody::new(body, self.idle_timeout, unread, expectation.clone()));
+        if let Err(refusal) = prepared {
             return refusal.into_response();
         }
-        let mut response = match service.oneshot(Request::from_parts(head, body)).await {
-            Ok(response) => response,
-            Err(error) => failure(error.into()),
-        };
+        if let Err(response) = poll_fn(|cx| service.poll_ready(cx)).await.map_err(|error| failure(error.into())) {
+            return response;
+        }
+        let mut response = service.call(request).await.unwrap_or_else(|error| failure(error.into()));
         // The client may send its body or not: where nobody asked for it, nobody knows where the next request begins.
         if expectation.is_some_and(|expectation| !expectation.is_met()) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -61,17 +62,17 @@ impl Edge {
 
 /// Takes `Expect: 100-continue` out of the head; [`Upstream`](super::Upstream) puts it back in where the upstream can
 /// still decide, which is where nobody has read the body. Only HTTP/1.1 can be told to continue.
-fn take_expectation(head: &mut Parts, body: &Incoming) -> Option<Expectation> {
-    let expect = head.headers.get(header::EXPECT)?;
+fn take_expectation(request: &mut Request<Incoming>) -> Option<Expectation> {
+    let expect = request.headers().get(header::EXPECT)?;
     if !expect.as_bytes().eq_ignore_ascii_case(b"100-continue") {
         return None;
     }
-    head.headers.remove(header::EXPECT);
-    if head.version != Version::HTTP_11 || body.is_end_stream() {
+    request.headers_mut().remove(header::EXPECT);
+    if request.version() != Version::HTTP_11 || request.body().is_end_stream() {
         return None;
     }
     let expectation = Expectation::default();
-    head.extensions.insert(expectation.clone());
+    request.extensions_mut().insert(expectation.clone());
     Some(expectation)
 }
 

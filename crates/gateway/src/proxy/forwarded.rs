@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 
+use super::fields::Fields;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-
-const HTTP: HeaderValue = HeaderValue::from_static("http");
 
 /// The client of one connection.
 #[derive(Debug)]
@@ -26,11 +26,13 @@ impl Forwarded {
     }
 
     /// Adds the client's address and our `Via`, and the rest where nobody has set it yet.
-    pub(super) fn apply(&self, headers: &mut HeaderMap, version: Version) {
-        let address = self.appended_to(headers);
+    pub(super) fn apply(&self, headers: &mut HeaderMap, fields: Fields, version: Version) {
+        let address = if fields.x_forwarded_for { self.appended_to(headers) } else { self.address.clone() };
         headers.insert(X_FORWARDED_FOR, address);
-        headers.entry(X_FORWARDED_PROTO).or_insert(HTTP);
-        if !headers.contains_key(X_FORWARDED_HOST)
+        if !fields.x_forwarded_proto {
+            headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"));
+        }
+        if !fields.x_forwarded_host
             && let Some(host) = headers.get(header::HOST).cloned()
         {
             headers.insert(X_FORWARDED_HOST, host);
@@ -40,11 +42,8 @@ impl Forwarded {
 
     /// All addresses in one line, ours last: many a service reads one line only.
     fn appended_to(&self, headers: &HeaderMap) -> HeaderValue {
-        let mut lines = headers.get_all(X_FORWARDED_FOR).iter().peekable();
-        if lines.peek().is_none() {
-            return self.address.clone();
-        }
-        let lines: Vec<&[u8]> = lines.chain([&self.address]).map(HeaderValue::as_bytes).collect();
+        let lines = headers.get_all(X_FORWARDED_FOR).iter().chain([&self.address]);
+        let lines: Vec<&[u8]> = lines.map(HeaderValue::as_bytes).collect();
         HeaderValue::from_bytes(&lines.join(&b", "[..])).expect("valid values stay valid when joined by a comma")
     }
 }

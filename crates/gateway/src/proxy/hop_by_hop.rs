@@ -2,12 +2,10 @@
 
 use http::{HeaderMap, HeaderName, header};
 
-use super::protected::ProtectedHeaders;
+use super::{fields::Fields, protected::ProtectedHeaders};
 
-/// Removed whether or not `Connection` names them; `Connection`, `TE` and `Upgrade` besides, by those who know what
-/// they meant.
-const ALWAYS: [HeaderName; 3] =
-    [HeaderName::from_static("keep-alive"), HeaderName::from_static("proxy-connection"), header::TRANSFER_ENCODING];
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
 /// What the `Connection` of a message said.
 #[derive(Debug, Default)]
@@ -24,11 +22,13 @@ pub(super) struct ConnectionOptions {
 
 impl ConnectionOptions {
     /// Reads all `Connection` lines. Options that are no tokens name nothing and are passed over.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn of(headers: &HeaderMap, fields: Fields) -> Self {
         let mut options = Self::default();
-        let lines = headers.get_all(header::CONNECTION).into_iter();
-        for option in lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')) {
-            options.add(option.trim_ascii());
+        if fields.connection {
+            let lines = headers.get_all(header::CONNECTION).into_iter();
+            for option in lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')) {
+                options.add(option.trim_ascii());
+            }
         }
         options
     }
@@ -38,10 +38,19 @@ impl ConnectionOptions {
         self.named.iter().any(|name| protected.contains(name))
     }
 
-    /// Removes what ends at this hop, except `TE` and `Upgrade`.
-    pub(super) fn remove_from(&self, headers: &mut HeaderMap) {
-        headers.remove(header::CONNECTION);
-        for name in ALWAYS.iter().chain(&self.named) {
+    /// Removes what ends at this hop, except `TE` and `Upgrade`, whose meaning may not.
+    pub(super) fn remove_from(&self, headers: &mut HeaderMap, fields: Fields) {
+        if fields.connection {
+            headers.remove(header::CONNECTION);
+        }
+        if fields.keep_alive {
+            headers.remove(KEEP_ALIVE);
+            headers.remove(PROXY_CONNECTION);
+        }
+        if fields.transfer_encoding {
+            headers.remove(header::TRANSFER_ENCODING);
+        }
+        for name in &self.named {
             headers.remove(name);
         }
     }

@@ -20,7 +20,7 @@ use tower_service::Service;
 
 use self::{
     connector::Connector,
-    response_head::Switched,
+    response_head::Afterwards,
     upload::{Upload, UploadBody},
 };
 use super::{
@@ -136,65 +136,68 @@ impl Service<Request<RequestBody<ClientBody>>> for Upstream {
     }
 
     fn call(&mut self, request: Request<RequestBody<ClientBody>>) -> Self::Future {
-        let sent = self.shared.send(request);
-        let shared = Arc::clone(&self.shared);
-        Box::pin(async move { sent.response(&shared.tunnels).await })
+        Box::pin(self.shared.send(request).response(Arc::clone(&self.shared)))
     }
 }
 
 // === impl Shared ===
 
 impl Shared {
-    fn send(&self, request: Request<RequestBody<ClientBody>>) -> Sent {
-        let (mut head, body) = request.into_parts();
-        let (upstream_timeout, idle_timeout) = head
-            .extensions
+    fn send(&self, mut request: Request<RequestBody<ClientBody>>) -> Sent {
+        let (upstream_timeout, idle_timeout) = request
+            .extensions()
             .get::<Arc<Route>>()
             .map_or((self.settings.upstream_timeout, self.settings.idle_timeout), |route| {
                 (route.upstream_timeout, route.idle_timeout)
             });
-        head.uri = self.target(head.uri);
-        head.version = Version::HTTP_11;
-        if !head.headers.contains_key(header::HOST) {
-            head.headers.insert(header::HOST, self.address.host_header());
-        }
-        frame(&mut head, &body);
-        let expectation = head.extensions.remove::<Expectation>().filter(|expectation| !expectation.is_met());
-        let upload = (!body.is_end_stream()).then(|| Arc::new(Upload::new(expectation.is_some())));
-        let mut request = Request::from_parts(head, UploadBody::new(body, upload.clone()));
-        if let (Some(_), Some(upload)) = (expectation, &upload) {
-            expect_continue(&mut request, upload);
-        }
+        self.aim(&mut request);
+        let upload = upload(&mut request);
         let client_upgrade = request.headers().contains_key(header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
-        let response = self.client.request(request);
+        let response = self.client.request(request.map(|body| UploadBody::new(body, upload.clone())));
         Sent { response, upload, client_upgrade, upstream_timeout, idle_timeout }
     }
 
-    /// Our address with the path and query as the client wrote them, byte for byte.
-    fn target(&self, uri: Uri) -> Uri {
+    /// Makes it a request to our address, with the path and query as the client wrote them, byte for byte.
+    fn aim<B>(&self, request: &mut Request<B>) {
+        *request.version_mut() = Version::HTTP_11;
+        let path = std::mem::take(request.uri_mut()).into_parts().path_and_query;
         let mut parts = uri::Parts::default();
         parts.scheme = Some(uri::Scheme::HTTP);
         parts.authority = Some(self.address.authority().clone());
-        let path = uri.into_parts().path_and_query;
         parts.path_and_query = Some(self.address.below_base(path));
-        Uri::from_parts(parts).expect("scheme, authority and path are all there")
+        *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are all there");
+        if !request.headers().contains_key(header::HOST) {
+            request.headers_mut().insert(header::HOST, self.address.host_header());
+        }
     }
+}
+
+/// Sees to the body, if there is one.
+fn upload(request: &mut Request<RequestBody<ClientBody>>) -> Option<Arc<Upload>> {
+    if request.body().is_end_stream() {
+        return None;
+    }
+    frame(request);
+    let expectation = request.extensions_mut().remove::<Expectation>();
+    let is_awaited = expectation.is_some_and(|expectation| !expectation.is_met());
+    let upload = Arc::new(Upload::new(is_awaited));
+    if is_awaited {
+        expect_continue(request, &upload);
+    }
+    Some(upload)
 }
 
 /// Says how the body is framed where hyper would guess wrong: it takes a GET without `Content-Length` for one without
 /// a body, and gives a body of known length no trailers.
-fn frame(head: &mut http::request::Parts, body: &RequestBody<ClientBody>) {
-    if body.is_end_stream() {
-        return;
-    }
-    let has_length = head.headers.contains_key(header::CONTENT_LENGTH) || body.size_hint().exact().is_some();
-    if !has_length || head.headers.contains_key(header::TRAILER) {
-        head.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+fn frame(request: &mut Request<RequestBody<ClientBody>>) {
+    let has_length = request.body().size_hint().exact().is_some();
+    if !has_length || request.headers().contains_key(header::TRAILER) {
+        request.headers_mut().insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 
 /// Lets the upstream decide whether the client is to send its body.
-fn expect_continue(request: &mut Request<UploadBody>, upload: &Arc<Upload>) {
+fn expect_continue<B>(request: &mut Request<B>, upload: &Arc<Upload>) {
     request.headers_mut().insert(header::EXPECT, HeaderValue::from_static("100-continue"));
     let upload = Arc::clone(upload);
     hyper::ext::on_informational(request, move |informational| {
@@ -207,19 +210,16 @@ fn expect_continue(request: &mut Request<UploadBody>, upload: &Arc<Upload>) {
 // === impl Sent ===
 
 impl Sent {
-    async fn response(mut self, tunnels: &Tunnels) -> Result<Response<UpstreamBody>, UpstreamError> {
+    async fn response(mut self, shared: Arc<Shared>) -> Result<Response<UpstreamBody>, UpstreamError> {
         let mut response = self.head().await?;
-        let is_last = response_head::is_last(&response);
-        match response_head::clean(&mut response)? {
-            Switched::No => {}
-            Switched::Yes => {
-                let client = self.client_upgrade.take().ok_or_else(failure::unasked_upgrade)?;
-                tunnels.open(client, hyper::upgrade::on(&mut response));
-            }
+        let afterwards = response_head::clean(&mut response)?;
+        if afterwards == Afterwards::Switched {
+            let client = self.client_upgrade.take().ok_or_else(failure::unasked_upgrade)?;
+            shared.tunnels.open(client, hyper::upgrade::on(&mut response));
         }
         // RFC 9112 9.5: who gets an error and sees the connection close SHOULD stop sending. And a body that was not
         // asked for before the answer never will be.
-        let is_refusal = is_last && response.status().as_u16() >= 400;
+        let is_refusal = afterwards == Afterwards::Closed && response.status().as_u16() >= 400;
         let refused = self.upload.filter(|upload| (is_refusal || upload.is_closed()) && upload.cease());
         Ok(response.map(|body| UpstreamBody::new(body, self.idle_timeout, refused)))
     }

@@ -79,3 +79,21 @@ async fn connect_is_refused() {
     assert_eq!(answer.status(), 405);
     assert!(gate.backend_is_left_alone().await);
 }
+
+/// A client that resets its stream with NO_ERROR, in frames written by hand: no library sends that.
+#[tokio::test]
+async fn a_body_that_is_reset_without_an_error_never_looks_whole() {
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    // :method POST, :scheme http, :path / from the static table, and :authority "a" as a literal.
+    const HEADERS: &[u8] = &[0, 0, 6, 1, 0x4, 0, 0, 0, 1, 0x83, 0x86, 0x84, 0x41, 1, b'a'];
+    const DATA: &[u8] = &[0, 0, 3, 0, 0, 0, 0, 0, 1, b'o', b'n', b'e'];
+    const RST_STREAM: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+    let gate = Gate::start().await;
+    let mut client = gate.client().await;
+    client.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", SETTINGS, HEADERS, DATA].concat()).await;
+    let mut backend = gate.backend().await;
+    backend.head().await;
+    backend.expect("3\r\none\r\n").await;
+    client.send(RST_STREAM).await;
+    backend.closed().await;
+}
