@@ -49,6 +49,7 @@ mod expiry;
 mod extend;
 mod fence;
 mod history;
+mod operators;
 mod purge;
 mod read;
 mod reap;
@@ -158,6 +159,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         doubt::CASES,
         release::CASES,
         withdraw::CASES,
+        operators::CASES,
         purge::CASES,
         reap::CASES,
         read::CASES,

@@ -10,6 +10,7 @@
 //! [`MemoryStore`] runs it; every other [`Store`] restates it as one atomic statement or script, and
 //! the conformance suite (feature `conformance`) holds them to it.
 
+mod audit;
 mod claim;
 mod clock;
 #[cfg(feature = "conformance")]
@@ -20,12 +21,14 @@ mod key;
 mod lease;
 mod memory;
 mod policy;
+mod prefix;
 mod record;
 mod response;
 mod scope;
 mod store;
 
 pub use crate::{
+    audit::{AuditEntry, Note, NoteError, OperatorVerb, Seen},
     claim::{Claim, ClaimRequest, Completed, Decision, Doubted, FirstUse, decide},
     clock::{Clock, ManualClock, SystemClock, Timestamp},
     fingerprint::{Comparison, Fingerprint},
@@ -33,6 +36,7 @@ pub use crate::{
     lease::{Fence, Lease, Owner},
     memory::MemoryStore,
     policy::{Backend, Disposition, OnAbandoned, Policy, PolicyError, StatusTable},
+    prefix::RecordPrefix,
     record::{DoubtReason, Operation, Record, RecordDigest, RecordId, State, StateName},
     response::StoredResponse,
     scope::{Scope, ScopeBuilder, ScopeError},

@@ -1,7 +1,7 @@
 //! The store that runs the specification itself.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -9,9 +9,9 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
-    Census, Claim, ClaimRequest, Clock, Completed, Decision, DoubtReason, Doubted, ErrorKind, Fence, Filter, Lease,
-    OnAbandoned, Owner, Reaped, Record, RecordDigest, State, StateName, Store, StoreError, StoredResponse, SystemClock,
-    Timestamp, Written, decide,
+    AuditEntry, Census, Claim, ClaimRequest, Clock, Completed, Decision, DoubtReason, Doubted, ErrorKind, Fence,
+    Filter, Lease, Note, OnAbandoned, OperatorVerb, Owner, Reaped, Record, RecordDigest, Seen, State, StateName, Store,
+    StoreError, StoredResponse, SystemClock, Timestamp, Written, decide,
 };
 
 // === types ===
@@ -29,6 +29,8 @@ pub struct MemoryStore {
 struct Table {
     rows: HashMap<RecordDigest, Row>,
     last_fence: i64,
+    /// The latest last.
+    audit: VecDeque<AuditEntry>,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct Row {
 impl MemoryStore {
     /// Full at this many records; new keys are then refused, and nothing in flight is ever evicted.
     pub const RECORDS_MAX: usize = 100_000;
+    /// How many entries of the audit are kept; older ones make room.
+    pub const AUDIT_MAX: usize = 10_000;
 
     /// A store for a service of exactly one process. Two processes would each keep their own, and
     /// one key would execute in both.
@@ -163,20 +167,34 @@ impl Store for MemoryStore {
         Ok(records)
     }
 
-    async fn purge(
-        &self,
-        record: RecordDigest,
-        fence: Fence,
-        state: StateName,
-        force: bool,
-    ) -> Result<Written, StoreError> {
+    async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
         let now = self.clock.now();
         let mut table = self.table();
-        let purged = table.living(record, now).is_some_and(|row| {
-            let is_live = matches!(row.record.state, State::InFlight { lease_until } if now < lease_until);
-            row.record.fence == fence && row.record.state.name() == state && (force || !is_live)
-        });
-        Ok(table.remove_if(purged, record))
+        let resolved = table.seen(seen, now).filter(|_| OperatorVerb::Resolve.leaves(seen.state));
+        let Some(row) = resolved else { return Ok(Written::Stale) };
+        row.record.state = State::Completed { completed_at: now, status: response.status };
+        row.record.expires_at = now.after(row.record.retention);
+        row.record.owner = None;
+        row.response = Some(Arc::new(response.clone()));
+        let (verb, operation, status) = (OperatorVerb::Resolve, row.record.operation.clone(), Some(response.status));
+        table.note(AuditEntry { at: now, verb, seen, operation, status, note: note.clone() });
+        Ok(Written::Done)
+    }
+
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        let now = self.clock.now();
+        let mut table = self.table();
+        let is_live = |row: &Row| matches!(row.record.state, State::InFlight { lease_until } if now < lease_until);
+        let purged = table.seen(seen, now).filter(|row| note.force || !is_live(row));
+        let Some(row) = purged else { return Ok(Written::Stale) };
+        let (verb, operation) = (OperatorVerb::deleting(seen.state), row.record.operation.clone());
+        table.rows.remove(&seen.record);
+        table.note(AuditEntry { at: now, verb, seen, operation, status: None, note: note.clone() });
+        Ok(Written::Done)
+    }
+
+    async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(self.table().audit.iter().rev().take(Filter::allowed(rows)).cloned().collect())
     }
 
     async fn reap(&self, rows: usize) -> Result<Reaped, StoreError> {
@@ -226,6 +244,18 @@ impl Table {
                 && (lease.owner.is_none() || lease.owner == row.record.owner)
                 && states.contains(&row.record.state.name())
         })
+    }
+
+    /// The row, if it still is what an operator saw.
+    fn seen(&mut self, seen: Seen, now: Timestamp) -> Option<&mut Row> {
+        self.living(seen.record, now).filter(|row| seen.is_still(&row.record))
+    }
+
+    fn note(&mut self, entry: AuditEntry) {
+        if self.audit.len() == MemoryStore::AUDIT_MAX {
+            self.audit.pop_front();
+        }
+        self.audit.push_back(entry);
     }
 
     fn acquire(&mut self, request: &ClaimRequest, terms: (u32, Duration), now: Timestamp) -> Lease {

@@ -5,7 +5,8 @@ use std::{error::Error, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    Claim, ClaimRequest, DoubtReason, Fence, Lease, Owner, Record, RecordDigest, Scope, StateName, StoredResponse,
+    AuditEntry, Claim, ClaimRequest, DoubtReason, Lease, Note, Owner, Record, RecordDigest, RecordPrefix, Scope, Seen,
+    StateName, StoredResponse,
 };
 
 // === types ===
@@ -59,15 +60,24 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Lists records, oldest first, without their responses. Cancelled: nothing happens.
     async fn list(&self, filter: &Filter) -> Result<Vec<Record>, StoreError>;
 
-    /// Deletes a record on an operator's word, if it still has this fence and this state; one whose
-    /// lease is live only when `force` says so. Cancelled: look with [`get`](Self::get).
-    async fn purge(
-        &self,
-        record: RecordDigest,
-        fence: Fence,
-        state: StateName,
-        force: bool,
-    ) -> Result<Written, StoreError>;
+    /// Stores the response that an operator gives. Leaves: in flight, under a live lease too, and unknown,
+    /// if the record is still as seen.
+    ///
+    /// The record has no owner afterwards: an execution that still runs must not take the operator's
+    /// response for its own earlier success, so every later write of it is stale.
+    ///
+    /// Cancelled: look with [`get`](Self::get); what was done stands in the [`audit`](Self::audit).
+    async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError>;
+
+    /// Deletes a record on an operator's word, if it is still as seen; one whose lease is live only by
+    /// force. Leaves: every state; [`OperatorVerb::deleting`](crate::OperatorVerb::deleting) says what it
+    /// is called. Cancelled: as [`resolve`](Self::resolve).
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError>;
+
+    /// What operators did, the latest first, at most so many; 0 means [`Filter::ROWS_MAX`]. Every resolve
+    /// and purge that was done has its entry, in the same commit; what was stale has none. Entries outlive
+    /// their records. Cancelled: nothing happens.
+    async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError>;
 
     /// Deletes up to `rows` expired records, and turns up to `rows` abandoned records whose policy
     /// forbids a takeover into unknown ones. Never blocks claims for longer than one such batch.
@@ -97,8 +107,12 @@ pub struct Filter {
     pub abandoned: bool,
     /// Only this scope.
     pub scope: Option<Scope>,
+    /// Only scopes whose text has this part, such as a tenant's name; upper and lower case differ.
+    pub scope_part: Option<String>,
     /// Only this key.
     pub key: Option<crate::IdempotencyKey>,
+    /// Only records whose digest begins so.
+    pub prefix: Option<RecordPrefix>,
     /// At most so many; 0 means [`Filter::ROWS_MAX`].
     pub rows: usize,
 }
@@ -159,7 +173,13 @@ impl Filter {
     /// How many records this filter allows.
     #[must_use]
     pub fn rows(&self) -> usize {
-        match self.rows {
+        Self::allowed(self.rows)
+    }
+
+    /// How many of `rows` asked for one call answers.
+    #[must_use]
+    pub fn allowed(rows: usize) -> usize {
+        match rows {
             0 => Self::ROWS_MAX,
             rows => rows.min(Self::ROWS_MAX),
         }
@@ -171,7 +191,9 @@ impl Filter {
         self.state.is_none_or(|state| state == record.state.name())
             && (!self.abandoned || record.is_abandoned(now))
             && self.scope.as_ref().is_none_or(|scope| scope == record.id.scope())
+            && self.scope_part.as_ref().is_none_or(|part| record.id.scope().as_str().contains(part))
             && self.key.as_ref().is_none_or(|key| key == record.id.key())
+            && self.prefix.is_none_or(|prefix| prefix.contains(record.id.digest()))
     }
 }
 

@@ -8,9 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use oncegate_core::{
-    Census, Claim, ClaimRequest, Clock, DoubtReason, Fence, Filter, Lease, ManualClock, MemoryStore, OnAbandoned,
-    Owner, Policy, Reaped, Record, RecordDigest, StateName, Store, StoreError, StoredResponse, Timestamp, Written,
-    conformance,
+    AuditEntry, Census, Claim, ClaimRequest, Clock, DoubtReason, Fence, Filter, Lease, ManualClock, MemoryStore, Note,
+    OnAbandoned, Owner, Policy, Reaped, Record, RecordDigest, Seen, StateName, Store, StoreError, StoredResponse,
+    Timestamp, Written, conformance,
 };
 
 /// One mistake that a store has been seen to make.
@@ -30,12 +30,14 @@ enum Fault {
     WithdrawWithoutOwner,
     DoubtNotWritten,
     PurgeAlwaysForced,
+    ResolveWithoutState,
+    AuditForgets,
     ReapUnbounded,
     ReplayAfterExpiry,
 }
 
 /// Each mistake, a sentence that it breaks, and whether random histories must find it as well.
-const FAULTS: [(Fault, &str, bool); 16] = [
+const FAULTS: [(Fault, &str, bool); 18] = [
     (Fault::CheckThenAct, "exactly_one_of_many_concurrent_claims_acquires", true),
     (Fault::OwnClaimNotRecognised, "own_claim_is_recognised_after_a_lost_reply", true),
     (Fault::MismatchAfterInFlight, "mismatch_is_judged_before_in_flight", true),
@@ -50,6 +52,8 @@ const FAULTS: [(Fault, &str, bool); 16] = [
     (Fault::WithdrawWithoutOwner, "withdrawal_needs_the_owner", true),
     (Fault::DoubtNotWritten, "doubt_makes_the_record_unknown_at_once", true),
     (Fault::PurgeAlwaysForced, "purge_deletes_by_state_and_force", true),
+    (Fault::ResolveWithoutState, "operators_verbs_by_state_and_force", false),
+    (Fault::AuditForgets, "what_operators_did_is_audited_and_what_was_stale_is_not", false),
     (Fault::ReapUnbounded, "reap_is_bounded_in_both_duties", false),
     (Fault::ReplayAfterExpiry, "an_expired_record_is_absent_for_a_claim_in_every_state", true),
 ];
@@ -148,6 +152,15 @@ impl Broken {
         Ok(Lease { fence: known.map_or(Fence::new(-1), |record| record.fence), ..lease.clone() })
     }
 
+    /// What an operator saw, as the good store knows it.
+    async fn known(&self, seen: Seen) -> Result<Seen, StoreError> {
+        if self.fault != Fault::FencePerRow {
+            return Ok(seen);
+        }
+        let present = self.present(seen.record).await?.filter(|record| per_row(record.attempt) == seen.fence);
+        Ok(Seen { fence: present.map_or(Fence::new(-1), |record| record.fence), ..seen })
+    }
+
     fn outgoing(&self, record: Record) -> Record {
         match self.fault {
             Fault::FencePerRow => Record { fence: per_row(record.attempt), ..record },
@@ -163,7 +176,7 @@ impl Broken {
             (Fault::CheckThenAct, None) => {
                 tokio::task::yield_now().await;
                 if let Some(raced) = self.present(request.id.digest()).await? {
-                    let _ = self.inner.purge(raced.id.digest(), raced.fence, raced.state.name(), true).await?;
+                    let _ = self.inner.purge(Seen::of(&raced), &forced()).await?;
                 }
             }
             (Fault::OwnClaimNotRecognised, Some(_)) => request.owner = Some(Owner::random()),
@@ -179,6 +192,10 @@ impl Broken {
         }
         Ok(request)
     }
+}
+
+fn forced() -> Note {
+    Note::new("nobody", "a fault").expect("both are short text").with_force(true)
 }
 
 fn per_row(attempt: u32) -> Fence {
@@ -241,9 +258,7 @@ impl Store for Broken {
     async fn release(&self, lease: &Lease) -> Result<Written, StoreError> {
         let present = self.present(lease.record).await?.filter(|record| record.fence == lease.fence);
         match (self.fault, present) {
-            (Fault::ReleaseWithoutState, Some(record)) => {
-                self.inner.purge(lease.record, lease.fence, record.state.name(), true).await
-            }
+            (Fault::ReleaseWithoutState, Some(record)) => self.inner.purge(Seen::of(&record), &forced()).await,
             (_, _) => self.inner.release(&self.incoming(lease).await?).await,
         }
     }
@@ -266,19 +281,27 @@ impl Store for Broken {
         Ok(listed.into_iter().map(|record| self.outgoing(record)).collect())
     }
 
-    async fn purge(
-        &self,
-        record: RecordDigest,
-        fence: Fence,
-        state: StateName,
-        force: bool,
-    ) -> Result<Written, StoreError> {
-        let present = self.present(record).await?.filter(|record| per_row(record.attempt) == fence);
-        let fence = match (self.fault, present) {
-            (Fault::FencePerRow, present) => present.map_or(Fence::new(-1), |record| record.fence),
-            (_, _) => fence,
-        };
-        self.inner.purge(record, fence, state, force || self.fault == Fault::PurgeAlwaysForced).await
+    async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
+        let mut seen = self.known(seen).await?;
+        if let (Fault::ResolveWithoutState, Some(present)) = (self.fault, self.present(seen.record).await?) {
+            seen.state = present.state.name();
+            if seen.state == StateName::Completed && seen.fence == present.fence {
+                return Ok(Written::Done);
+            }
+        }
+        self.inner.resolve(seen, response, note).await
+    }
+
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        let force = note.force || self.fault == Fault::PurgeAlwaysForced;
+        self.inner.purge(self.known(seen).await?, &note.clone().with_force(force)).await
+    }
+
+    async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        match self.fault {
+            Fault::AuditForgets => Ok(Vec::new()),
+            _ => self.inner.audit(rows).await,
+        }
     }
 
     async fn reap(&self, rows: usize) -> Result<Reaped, StoreError> {

@@ -5,7 +5,8 @@
 //! no timer: a verb that arrives alone is committed alone, at once. Reads have a thread and a
 //! connection of their own and never wait for a commit.
 //!
-//! The file may be shared by several stores and processes on one machine, on a local disk.
+//! The file may be shared by several stores and processes on one machine, on a local disk. It does not
+//! shrink: what was reaped makes room for new records (`VACUUM` gives it back).
 //!
 //! ```
 //! # async fn claim(request: &oncegate_core::ClaimRequest) -> Result<(), Box<dyn std::error::Error>> {
@@ -22,6 +23,7 @@ mod claim;
 mod error;
 mod migrate;
 mod open;
+mod operator;
 mod options;
 #[cfg(test)]
 mod plans;
@@ -39,8 +41,8 @@ use std::{
 
 use async_trait::async_trait;
 use oncegate_core::{
-    Census, Claim, ClaimRequest, DoubtReason, Fence, Filter, Lease, Owner, Reaped, Record, RecordDigest, StateName,
-    Store, StoreError, StoredResponse, Written,
+    AuditEntry, Census, Claim, ClaimRequest, DoubtReason, Filter, Lease, Note, Owner, Reaped, Record, RecordDigest,
+    Seen, Store, StoreError, StoredResponse, Written,
 };
 use rusqlite::TransactionBehavior;
 
@@ -141,14 +143,16 @@ impl Store for SqliteStore {
         self.reader.ask(read::List(filter.clone())).await
     }
 
-    async fn purge(
-        &self,
-        record: RecordDigest,
-        fence: Fence,
-        state: StateName,
-        force: bool,
-    ) -> Result<Written, StoreError> {
-        self.writer.ask(write::Purge { record, fence, state, force }).await
+    async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
+        self.writer.ask(operator::Resolve::new(seen, response, note)).await
+    }
+
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        self.writer.ask(operator::Purge { seen, note: note.clone() }).await
+    }
+
+    async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        self.reader.ask(operator::Audit { rows }).await
     }
 
     async fn reap(&self, rows: usize) -> Result<Reaped, StoreError> {

@@ -5,9 +5,9 @@
 
 use super::{
     Case,
-    trial::{LEASE, MOMENT, RETENTION, Trial, cut, repeat, request, response, under},
+    trial::{LEASE, MOMENT, RETENTION, Trial, cut, note, repeat, request, response, under},
 };
-use crate::{Claim, ClaimRequest, DoubtReason, Filter, Lease, Record, State, StateName, Written};
+use crate::{Claim, ClaimRequest, DoubtReason, Filter, Lease, Record, Seen, State, StateName, Written};
 
 pub(super) const CASES: &[Case] = cases![
     a_cancelled_claim_is_recognised_when_it_is_sent_again,
@@ -132,7 +132,8 @@ async fn a_cancelled_purge_is_applied_or_not(trial: Trial) {
         let request = key(polls);
         let lease = trial.acquire_and_bring_to(StateName::Completed, &request).await;
         let before = trial.record(&request).await;
-        cut(polls, trial.store().purge(lease.record, lease.fence, StateName::Completed, false)).await;
+        let seen = Seen::of(&before);
+        cut(polls, trial.store().purge(seen, &note(false))).await;
         if let Some((record, stored)) = trial.get(lease.record).await {
             assert_eq!((record, stored), (before, Some(response(201))), "dropped after {polls} polls");
         }

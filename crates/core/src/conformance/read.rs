@@ -4,7 +4,7 @@ use super::{
     Case,
     trial::{LEASE, MOMENT, RETENTION, STATES, Trial, idempotent, repeat, request, request_in, response, under},
 };
-use crate::{Census, Filter, Record, RecordId, Scope, StateName, Written};
+use crate::{Census, Filter, Record, RecordId, RecordPrefix, Scope, StateName, Written};
 
 pub(super) const CASES: &[Case] = cases![
     get_reads_the_response_of_a_completed_record_only,
@@ -12,7 +12,7 @@ pub(super) const CASES: &[Case] = cases![
     list_shows_what_get_shows_oldest_first,
     list_filters_by_state,
     list_filters_what_was_abandoned,
-    list_filters_by_scope_and_by_key,
+    list_filters_by_scope_by_key_and_by_prefix,
     list_combines_its_filters,
     list_is_limited,
     list_leaves_out_what_expired,
@@ -87,13 +87,15 @@ async fn list_filters_what_was_abandoned(trial: Trial) {
     assert_eq!(sorted_keys(&in_flight), ["idempotent", "live", "plain"], "abandoned is in flight");
 }
 
-async fn list_filters_by_scope_and_by_key(trial: Trial) {
+async fn list_filters_by_scope_by_key_and_by_prefix(trial: Trial) {
     for (scope, key) in [("", "k"), ("a", "k"), ("a", "l"), ("ab", "k"), ("A", "K"), ("%", "_")] {
         trial.acquire(&request_in(scope, key)).await;
     }
     let id = |scope: &str, key: &str| request_in(scope, key).id;
     let scope = |text: &str| Some(Scope::from_text(text).expect("a short scope"));
     let key = |text: &str| Some(request(text).id.key().clone());
+    let part = |text: &str| Some(text.to_owned());
+    let prefix = |scope: &str, key: &str| RecordPrefix::parse(&id(scope, key).digest().short());
     for (filter, expected) in [
         (Filter { scope: scope("a"), ..Filter::default() }, vec![id("a", "k"), id("a", "l")]),
         (Filter { scope: scope(""), ..Filter::default() }, vec![id("", "k")]),
@@ -102,6 +104,12 @@ async fn list_filters_by_scope_and_by_key(trial: Trial) {
         (Filter { key: key("_"), ..Filter::default() }, vec![id("%", "_")]),
         (Filter { scope: scope("a"), key: key("l"), ..Filter::default() }, vec![id("a", "l")]),
         (Filter { scope: scope("b"), key: key("k"), ..Filter::default() }, vec![]),
+        (Filter { scope_part: part("b"), ..Filter::default() }, vec![id("ab", "k")]),
+        (Filter { scope_part: part("%"), ..Filter::default() }, vec![id("%", "_")]),
+        (Filter { scope_part: part("a"), key: key("k"), ..Filter::default() }, vec![id("a", "k"), id("ab", "k")]),
+        (Filter { prefix: prefix("ab", "k"), ..Filter::default() }, vec![id("ab", "k")]),
+        (Filter { prefix: prefix("ab", "k"), key: key("l"), ..Filter::default() }, vec![]),
+        (Filter { prefix: prefix("ab", "absent"), ..Filter::default() }, vec![]),
     ] {
         let mut listed: Vec<RecordId> = trial.list(&filter).await.into_iter().map(|record| record.id).collect();
         listed.sort_by(|one, other| (one.scope(), one.key()).cmp(&(other.scope(), other.key())));

@@ -7,9 +7,9 @@ use tokio::sync::Barrier;
 
 use super::{DRIFT_MAX, Harness};
 use crate::{
-    Backend, Census, Claim, ClaimRequest, Completed, DoubtReason, Fence, Filter, Fingerprint, IdempotencyKey,
-    KeySpelling, Lease, Operation, Owner, Policy, Reaped, Record, RecordDigest, RecordId, Scope, StateName, Store,
-    StoreError, StoredResponse, Timestamp, Written,
+    AuditEntry, Backend, Census, Claim, ClaimRequest, Completed, DoubtReason, Fence, Filter, Fingerprint,
+    IdempotencyKey, KeySpelling, Lease, Note, Operation, Owner, Policy, Reaped, Record, RecordDigest, RecordId, Scope,
+    Seen, StateName, Store, StoreError, StoredResponse, Timestamp, Written,
 };
 
 // === types ===
@@ -83,6 +83,12 @@ pub(super) fn fingerprint(bytes: &[u8]) -> Fingerprint {
 pub(super) fn response(status: u16) -> StoredResponse {
     let headers = vec![("content-type".to_owned(), Bytes::from_static(b"application/json"))];
     StoredResponse { status, headers, body: Some(Bytes::from(format!("{{\"status\":{status}}}"))) }
+}
+
+/// What operators of cases say.
+pub(super) fn note(force: bool) -> Note {
+    let note = Note::new("ada", "the cases say so").expect("both are short text");
+    note.with_force(force)
 }
 
 /// The lease as a backend knows it that was told record and fence only.
@@ -258,8 +264,16 @@ impl Trial {
         done("withdraw", self.store.withdraw(request.id.digest(), owner).await)
     }
 
+    pub(super) async fn resolve(&self, seen: Seen, response: &StoredResponse, force: bool) -> Written {
+        done("resolve", self.store.resolve(seen, response, &note(force)).await)
+    }
+
     pub(super) async fn purge(&self, record: RecordDigest, fence: Fence, state: StateName, force: bool) -> Written {
-        done("purge", self.store.purge(record, fence, state, force).await)
+        done("purge", self.store.purge(Seen { record, fence, state }, &note(force)).await)
+    }
+
+    pub(super) async fn audit(&self, rows: usize) -> Vec<AuditEntry> {
+        done("audit", self.store.audit(rows).await)
     }
 
     pub(super) async fn get(&self, record: RecordDigest) -> Option<(Record, Option<StoredResponse>)> {

@@ -36,6 +36,7 @@ fn verbs_on_one_record_find_it_by_its_digest() {
         include_str!("doubt.sql"),
         include_str!("release.sql"),
         include_str!("withdraw.sql"),
+        include_str!("resolve.sql"),
         include_str!("purge.sql"),
     ];
     with_connection(|connection| {
@@ -85,5 +86,14 @@ fn open_records_are_listed_from_their_index_and_all_in_order_of_birth() {
         assert_eq!(open, ["SCAN records USING INDEX records_open", "USE TEMP B-TREE FOR ORDER BY"]);
         // Without a sort it can stop at the last row that fits.
         assert_eq!(plan(connection, include_str!("list.sql")), ["SCAN records"]);
+    });
+}
+
+#[test]
+fn records_are_found_by_the_first_digits_of_their_digest() {
+    with_connection(|connection| {
+        let by_prefix = plan(connection, include_str!("list_prefix.sql"));
+        let by_digest = "SEARCH records USING INDEX sqlite_autoindex_records_1 (record>? AND record<?)";
+        assert_eq!(by_prefix, [by_digest, "USE TEMP B-TREE FOR ORDER BY"]);
     });
 }

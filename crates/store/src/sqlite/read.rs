@@ -1,7 +1,7 @@
 //! The verbs that only read; each sees one snapshot.
 
 use oncegate_core::{Census, Filter, IdempotencyKey, Record, RecordDigest, RecordId, Scope, StateName, StoredResponse};
-use rusqlite::named_params;
+use rusqlite::{Row, ToSql, named_params};
 
 use super::{error::Failure, queue::Verb, row, session::Session};
 
@@ -56,19 +56,30 @@ impl List {
     fn digests(&self, session: &Session<'_>) -> Result<Vec<RecordDigest>, rusqlite::Error> {
         let Self(filter) = self;
         let mut statement = session.statement(self.sql())?;
-        let parameters = named_params! {
-            ":state": filter.state.map(StateName::as_str),
+        let digest = |row: &Row<'_>| row.get(0).map(RecordDigest::from_bytes);
+        let state = filter.state.map(StateName::as_str);
+        let scope = filter.scope.as_ref().map(Scope::as_str);
+        let key = filter.key.as_ref().map(IdempotencyKey::as_str);
+        let rows = i64::try_from(filter.rows()).unwrap_or(i64::MAX);
+        let now = session.now().as_micros();
+        let parameters: &[(&str, &dyn ToSql)] = named_params! {
+            ":state": state,
             ":abandoned": filter.abandoned,
-            ":scope": filter.scope.as_ref().map(Scope::as_str),
-            ":key": filter.key.as_ref().map(IdempotencyKey::as_str),
-            ":rows": i64::try_from(filter.rows()).unwrap_or(i64::MAX),
-            ":now": session.now().as_micros(),
+            ":scope": scope,
+            ":scope_part": filter.scope_part,
+            ":key": key,
+            ":rows": rows,
+            ":now": now,
         };
-        statement.query_map(parameters, |row| row.get(0).map(RecordDigest::from_bytes))?.collect()
+        let Some(prefix) = filter.prefix else { return statement.query_map(parameters, digest)?.collect() };
+        let (first, last) = (prefix.first(), prefix.last());
+        let range: &[(&str, &dyn ToSql)] = named_params! {":first": first.as_bytes(), ":last": last.as_bytes()};
+        statement.query_map(&*[parameters, range].concat(), digest)?.collect()
     }
 
     fn sql(&self) -> &'static str {
         match self.0.state {
+            _ if self.0.prefix.is_some() => include_str!("list_prefix.sql"),
             Some(StateName::InFlight | StateName::Unknown) => include_str!("list_open.sql"),
             Some(StateName::Completed) | None if self.0.abandoned => include_str!("list_open.sql"),
             Some(StateName::Completed) | None => include_str!("list.sql"),

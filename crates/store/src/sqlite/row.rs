@@ -149,7 +149,8 @@ fn parse_spelling(word: &str) -> Option<KeySpelling> {
     [KeySpelling::Bare, KeySpelling::Quoted].into_iter().find(|&spelling| spelling_word(spelling) == word)
 }
 
-fn parse_state(word: &str) -> Option<StateName> {
+/// Reads a state's word.
+pub(super) fn parse_state(word: &str) -> Option<StateName> {
     [StateName::InFlight, StateName::Completed, StateName::Unknown].into_iter().find(|state| state.as_str() == word)
 }
 

@@ -1,9 +1,9 @@
-//! The verbs that write under a lease, and those of operators and of the reaper.
+//! The verbs that write under a lease, and that of the reaper.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use oncegate_core::{DoubtReason, Fence, Lease, Owner, Reaped, RecordDigest, StateName, StoredResponse, Written};
+use oncegate_core::{DoubtReason, Fence, Lease, Owner, Reaped, RecordDigest, StoredResponse, Written};
 use rusqlite::named_params;
 
 use super::{error::Failure, queue::Verb, session::Session};
@@ -48,14 +48,6 @@ pub(super) struct Release {
 pub(super) struct Withdraw {
     pub(super) record: RecordDigest,
     pub(super) owner: Owner,
-}
-
-/// The verb *purge*.
-pub(super) struct Purge {
-    pub(super) record: RecordDigest,
-    pub(super) fence: Fence,
-    pub(super) state: StateName,
-    pub(super) force: bool,
 }
 
 /// The verb *reap*.
@@ -103,19 +95,6 @@ impl Complete {
         Self { guard, status: *status, headers: response.headers_json(), body: body.clone() }
     }
 
-    fn respond(&self, session: &Session<'_>) -> Result<(), rusqlite::Error> {
-        let inserted = session.execute(
-            include_str!("respond.sql"),
-            named_params! {
-                ":fence": self.guard.fence.get(),
-                ":record": self.guard.record.as_bytes(),
-                ":headers": self.headers,
-                ":body": self.body.as_deref(),
-            },
-        );
-        inserted.map(drop)
-    }
-
     /// Whether this very completion was stored before and its reply was lost.
     fn is_stored(&self, session: &Session<'_>) -> Result<bool, rusqlite::Error> {
         let Some(owner) = self.guard.owner() else { return Ok(false) };
@@ -144,7 +123,10 @@ impl Verb for Complete {
             },
         )?;
         match written(changed) {
-            Written::Done => self.respond(session)?,
+            Written::Done => {
+                let Guard { record, fence, .. } = self.guard;
+                respond(session, (record, fence), &self.headers, self.body.as_deref())?;
+            }
             Written::Stale if !self.is_stored(session)? => return Ok(Written::Stale),
             Written::Stale => {}
         }
@@ -154,6 +136,25 @@ impl Verb for Complete {
     fn bytes(&self) -> usize {
         self.headers.len() + self.body.as_ref().map_or(0, Bytes::len)
     }
+}
+
+/// Stores the response of a record that the same transaction has completed; a resolve does so too.
+pub(super) fn respond(
+    session: &Session<'_>,
+    (record, fence): (RecordDigest, Fence),
+    headers: &str,
+    body: Option<&[u8]>,
+) -> Result<(), rusqlite::Error> {
+    let inserted = session.execute(
+        include_str!("respond.sql"),
+        named_params! {
+            ":fence": fence.get(),
+            ":record": record.as_bytes(),
+            ":headers": headers,
+            ":body": body,
+        },
+    );
+    inserted.map(drop)
 }
 
 impl Verb for Doubt {
@@ -204,24 +205,6 @@ impl Verb for Withdraw {
             named_params! {
                 ":record": self.record.as_bytes(),
                 ":owner": self.owner.as_bytes(),
-                ":now": session.now().as_micros(),
-            },
-        )?;
-        Ok(written(changed))
-    }
-}
-
-impl Verb for Purge {
-    type Answer = Written;
-
-    fn apply(&self, session: &Session<'_>) -> Result<Written, Failure> {
-        let changed = session.execute(
-            include_str!("purge.sql"),
-            named_params! {
-                ":record": self.record.as_bytes(),
-                ":fence": self.fence.get(),
-                ":state": self.state.as_str(),
-                ":force": self.force,
                 ":now": session.now().as_micros(),
             },
         )?;

@@ -13,7 +13,7 @@ use std::{
 use oncegate_core::{Claim, Clock, ErrorKind, StateName, Store, StoredResponse, Timestamp, Written};
 use oncegate_store::sqlite::Options;
 
-use crate::fixture::{Held, Place, acquire, queue, request, response};
+use crate::fixture::{Held, Place, acquire, purge, queue, request, response};
 
 #[tokio::test]
 async fn what_has_queued_up_is_committed_at_once() {
@@ -277,8 +277,7 @@ async fn a_full_file_refuses_what_needs_room_and_loses_nothing() {
 
     // Room is made, and the same completion is stored.
     for lease in &leases[..3] {
-        let purged = store.purge(lease.record, lease.fence, StateName::Completed, false).await.unwrap();
-        assert_eq!(purged, Written::Done);
+        purge(&store, lease).await;
     }
     assert_eq!(store.complete(&refused, &large).await.unwrap(), Written::Done);
 }

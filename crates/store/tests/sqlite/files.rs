@@ -52,10 +52,16 @@ fn a_database_of_another_program_is_refused() {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused() {
-    let place = written().await;
-    place.connect().execute_batch("PRAGMA user_version = 99").unwrap();
-    let error = refusal(&place);
-    assert!(matches!(error, OpenError::Newer { found: 99, known: 1, .. }), "{error}");
+    // Another journal mode too, as a later schema may want one: it must not be changed before the refusal.
+    for mode in ["WAL", "DELETE"] {
+        let place = written().await;
+        let newer = place.connect();
+        newer.pragma_update_and_check(None, "journal_mode", mode, |_| Ok(())).unwrap();
+        newer.execute_batch("PRAGMA user_version = 99").unwrap();
+        drop(newer);
+        let error = refusal(&place);
+        assert!(matches!(error, OpenError::Newer { found: 99, known: 2, .. }), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use oncegate_core::{
-    Backend, Claim, ClaimRequest, Fingerprint, IdempotencyKey, KeySpelling, Lease, ManualClock, Operation, Owner,
-    Policy, RecordId, Scope, Store, StoredResponse,
+    Backend, Claim, ClaimRequest, Fingerprint, IdempotencyKey, KeySpelling, Lease, ManualClock, Note, Operation, Owner,
+    Policy, RecordId, Scope, Seen, StateName, Store, StoredResponse, Written,
 };
 use oncegate_store::sqlite::{Options, SqliteStore};
 use rusqlite::Connection;
@@ -114,4 +114,11 @@ pub(crate) async fn acquire(store: &SqliteStore, request: &ClaimRequest) -> Leas
         Claim::Acquired(lease) => lease,
         other => panic!("not acquired but {other:?}"),
     }
+}
+
+/// Deletes the completed record of this lease, as an operator does.
+pub(crate) async fn purge(store: &SqliteStore, lease: &Lease) {
+    let seen = Seen { record: lease.record, fence: lease.fence, state: StateName::Completed };
+    let note = Note::new("ada", "the test says so").expect("both are short text");
+    assert_eq!(store.purge(seen, &note).await.expect("the store works"), Written::Done);
 }

@@ -2,7 +2,7 @@
 
 use oncegate_core::{ErrorKind, Filter, IdempotencyKey, Scope, StateName, Store, Written};
 
-use crate::fixture::{Place, acquire, request, response};
+use crate::fixture::{Place, acquire, purge, request, response};
 
 #[tokio::test]
 async fn a_fence_outlives_every_record() {
@@ -33,7 +33,7 @@ async fn a_response_goes_with_its_record() {
     complete("reaped").await;
     assert_eq!(responses(), 4);
 
-    assert_eq!(store.purge(purged.record, purged.fence, StateName::Completed, false).await.unwrap(), Written::Done);
+    purge(&store, &purged).await;
     assert_eq!(responses(), 3);
     shell.execute_batch("DELETE FROM records WHERE key = 'by-hand'").unwrap();
     assert_eq!(responses(), 2);

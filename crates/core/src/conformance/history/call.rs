@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Claim, ClaimRequest, DoubtReason, Fence, Lease, Owner, Reaped, Record, RecordDigest, StateName, Store, StoreError,
-    StoredResponse, Timestamp, Written,
+    Claim, ClaimRequest, DoubtReason, Fence, Lease, Owner, Reaped, Record, RecordDigest, Seen, StateName, Store,
+    StoreError, StoredResponse, Timestamp, Written, conformance::trial::note,
 };
 
 // === types ===
@@ -110,7 +110,8 @@ impl Call {
             Self::Release(lease) => reply(store.release(lease).await, Reply::Written),
             Self::Withdraw(record, owner) => reply(store.withdraw(*record, *owner).await, Reply::Written),
             Self::Purge(record, fence, state, force) => {
-                reply(store.purge(*record, *fence, *state, *force).await, Reply::Written)
+                let seen = Seen { record: *record, fence: *fence, state: *state };
+                reply(store.purge(seen, &note(*force)).await, Reply::Written)
             }
             Self::Get(record) => reply(store.get(*record).await, |found| Reply::Found(Box::new(found))),
             Self::Reap => reply(store.reap(Self::REAP_ROWS).await, Reply::Reaped),
