@@ -1,4 +1,4 @@
-//! The admin listener: whether the process lives, whether it is ready, and what it counts.
+//! The admin listener: whether the process lives, whether it is ready, what it counts, and the operators' verbs.
 
 use std::{sync::Arc, time::Instant};
 
@@ -7,7 +7,7 @@ use axum::{
     extract::{Request, State},
     middleware::{Next, from_fn_with_state},
     response::{Html, IntoResponse, Response},
-    routing::get,
+    routing::{any, get},
 };
 use http::{HeaderMap, StatusCode, header};
 use oncegate_tower::Handle;
@@ -17,8 +17,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::Token,
     metrics::{self, Metrics},
+    records::desk::Desk,
     serve::health::Health,
 };
+
+mod api;
 
 // === types ===
 
@@ -33,6 +36,8 @@ pub(crate) struct Admin {
     pub(crate) metrics: Arc<Metrics>,
     /// Knows how many executions there are now.
     pub(crate) executions: Handle,
+    /// What `/api` works on.
+    pub(crate) desk: Desk,
 }
 
 const PAGE: &str = "<!doctype html>
@@ -44,6 +49,7 @@ const PAGE: &str = "<!doctype html>
 <li><a href=\"/healthz\">/healthz</a>: the process lives
 <li><a href=\"/readyz\">/readyz</a>: the store answers and nothing drains
 <li><a href=\"/metrics\">/metrics</a>: what is counted, for Prometheus
+<li><a href=\"/api/records\">/api/records</a>, <a href=\"/api/audit\">/api/audit</a>: what operators see and did
 </ul>
 </html>
 ";
@@ -68,6 +74,8 @@ fn router(admin: Admin) -> Router {
         .route("/healthz", get("alive\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(scrape))
+        .merge(api::router(&admin))
+        .route("/api/{*path}", any(api::not_found))
         .layer(from_fn_with_state(Arc::clone(&admin), authorise))
         .with_state(admin)
 }

@@ -27,6 +27,7 @@ mod route_kind;
 mod routes;
 mod secret;
 mod section;
+mod store_sources;
 #[cfg(test)]
 mod tests;
 mod warning;
@@ -36,6 +37,7 @@ pub(crate) use self::{
     kind::length_text,
     origin::Faults,
     route_kind::{key_source_text, matcher_text, scope_part_text},
+    store_sources::{StoreSources, load_store},
 };
 use self::{
     kind::{Length, Size, TextOf, YesOrNo},

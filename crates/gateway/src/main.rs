@@ -12,6 +12,7 @@ mod check;
 mod config;
 mod metrics;
 mod proxy;
+mod records;
 mod serve;
 mod store_address;
 mod storm;
@@ -31,6 +32,7 @@ struct Cli {
 enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
+    Records(records::Arguments),
     Storm(storm::Arguments),
 }
 
@@ -39,6 +41,7 @@ async fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
+        Command::Records(arguments) => records::run(arguments).await,
         Command::Storm(arguments) => storm::run(arguments).await,
     };
     ended.unwrap_or_else(|error| {

@@ -15,6 +15,7 @@ use crate::{
     config::Config,
     metrics::Metrics,
     proxy::{self, AcceptSettings, ProtectedHeaders, Upstream},
+    records::desk::Desk,
     well_known::{Published, WellKnown},
 };
 
@@ -57,9 +58,10 @@ impl Gate {
         let connections = tokio::spawn(proxy::accept(self.listener, stack, settings, accepting.clone()));
 
         let (background, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let desk = Desk { store: Arc::clone(&self.store), timeout: self.config.store.timeout };
         let reaper = Reaper { store: self.store, metrics: Arc::clone(&metrics) };
         let (token, executing) = (self.config.admin.token, executions.clone());
-        let admin = Admin { token, health: Arc::clone(&health), metrics, executions: executing };
+        let admin = Admin { token, health: Arc::clone(&health), metrics, executions: executing, desk };
         tasks.spawn(reaper.run(background.clone()));
         tasks.spawn(census.run(background.clone()));
         tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));

@@ -1,0 +1,32 @@
+//! The configuration of commands that need the store and no service.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use super::{Faults, Sources, StoreSettings, load};
+
+/// The flags of these commands; they may stand before or behind a subcommand.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct StoreSources {
+    /// Configuration file (TOML); none is needed
+    #[arg(long, value_name = "FILE", env = "ONCEGATE_CONFIG", global = true)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where records live [default: sqlite://oncegate.db]
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) store: Option<String>,
+}
+
+/// Reads file, environment and flags as `serve` does, except that no service need be named.
+///
+/// # Errors
+/// Every fault that was found, wherever it is: a file that `serve` refuses may mean another store.
+pub(crate) fn load_store(
+    sources: &StoreSources,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<StoreSettings, Faults> {
+    // Reserved by RFC 6761 for names that never exist; nothing connects to it.
+    let upstream = Some("http://no-service.invalid".to_owned());
+    let (config, store) = (sources.config.clone(), sources.store.clone());
+    let config = load(&Sources { config, store, upstream, ..Sources::default() }, variables)?;
+    Ok(config.store)
+}

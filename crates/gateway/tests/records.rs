@@ -1,0 +1,16 @@
+//! What operators see and do: by command on the store itself, and through the admin listener.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "gate/http.rs"]
+mod http;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "gate/process.rs"]
+mod process;
+#[path = "records/service.rs"]
+mod service;
+
+#[path = "records/api.rs"]
+mod api;
+#[path = "records/command.rs"]
+mod command;
