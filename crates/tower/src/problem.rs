@@ -344,7 +344,8 @@ impl Problem {
         document.insert("detail".to_owned(), json!(self.detail));
         document.insert("retry".to_owned(), json!(self.retry.as_str()));
         document.extend(self.members);
-        let body = Bytes::from(Value::Object(document).to_string());
+        // The line end is for people with curl.
+        let body = Bytes::from(format!("{}\n", Value::Object(document)));
         let mut response = Response::new(ResponseBody::whole(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
