@@ -289,11 +289,12 @@ fn variables_can_bring_whole_lists() {
     let variables = [
         ("ONCEGATE__ROUTE", r#"[{ name = "a", match = "POST /a" }, { name = "b", match = "POST /b" }]"#),
         ("ONCEGATE__ROUTE__B__WAIT", "1s"),
-        ("ONCEGATE__SECRETS", r#"[{ id = "x", value = "a secret of 16 bytes" }]"#),
+        ("ONCEGATE__SECRETS", r#"[{ id = "2026-11", value = "a secret of 16 bytes" }]"#),
+        ("ONCEGATE__SECRETS__2026_11__VALUE", "another secret of 16 bytes"),
     ];
     let config = load_with(UPSTREAM_LINE, &variables).unwrap();
     assert_eq!((route(&config, "a").wait.as_secs(), route(&config, "b").wait.as_secs()), (0, 1));
-    assert!(route(&config, "a").scope_secret.is_some());
+    assert_eq!(route(&config, "a").scope_secret.as_deref(), Some(&b"another secret of 16 bytes"[..]));
 }
 
 #[test]
