@@ -250,7 +250,8 @@ impl Sent {
         self
     }
 
-    fn to(&self, address: &str) -> Request<Full<Bytes>> {
+    /// The request itself, to a gateway.
+    pub(crate) fn to(&self, address: &str) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = format!("http://{address}{}", self.path).parse().unwrap();
@@ -321,6 +322,8 @@ pub(crate) struct Service {
     pub(crate) address: String,
     count: Arc<AtomicUsize>,
     calls: mpsc::UnboundedReceiver<Call>,
+    sender: mpsc::UnboundedSender<Call>,
+    accepting: JoinHandle<()>,
 }
 
 /// A request that reached the service, for the test to answer.
@@ -339,22 +342,35 @@ impl Service {
         let address = listener.local_addr().unwrap().to_string();
         let (sender, calls) = mpsc::unbounded_channel();
         let count = Arc::new(AtomicUsize::new(0));
-        let counting = Arc::clone(&count);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (sender, count) = (sender.clone(), Arc::clone(&counting));
-                let service = service_fn(move |request| hand_over(sender.clone(), Arc::clone(&count), request));
-                let io = TokioIo::new(stream);
-                tokio::spawn(http1::Builder::new().timer(TokioTimer::new()).serve_connection(io, service));
-            }
-        });
-        Self { address, count, calls }
+        let accepting = tokio::spawn(accept(listener, sender.clone(), Arc::clone(&count)));
+        Self { address, count, calls, sender, accepting }
+    }
+
+    /// Refuses connections from now on; those that are open stay.
+    pub(crate) async fn refuse(&mut self) {
+        self.accepting.abort();
+        assert!((&mut self.accepting).await.is_err(), "the service ended by itself");
+    }
+
+    /// Accepts connections again.
+    pub(crate) async fn accept(&mut self) {
+        let listener = TcpListener::bind(&self.address).await.unwrap();
+        self.accepting = tokio::spawn(accept(listener, self.sender.clone(), Arc::clone(&self.count)));
     }
 
     /// The next request that reaches the service.
     pub(crate) async fn call(&mut self) -> Call {
         let called = tokio::time::timeout(PATIENCE, self.calls.recv()).await;
         called.expect("nothing is executed").unwrap()
+    }
+}
+
+async fn accept(listener: TcpListener, calls: mpsc::UnboundedSender<Call>, count: Arc<AtomicUsize>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (calls, count) = (calls.clone(), Arc::clone(&count));
+        let service = service_fn(move |request| hand_over(calls.clone(), Arc::clone(&count), request));
+        let io = TokioIo::new(stream);
+        tokio::spawn(http1::Builder::new().timer(TokioTimer::new()).serve_connection(io, service));
     }
 }
 
