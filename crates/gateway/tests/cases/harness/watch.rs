@@ -6,15 +6,24 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use oncegate_core::{Filter, Record, Store};
 use oncegate_store::sqlite::{Options, SqliteStore};
+use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 
-use super::{Answer, Gate, Sent, Server};
+use super::{Answer, Gate, PATIENCE, Sent, Server};
 
 impl Gate {
     /// The gateway's store, opened by the test as well.
     pub(crate) fn store(&self) -> SqliteStore {
         SqliteStore::open(self.directory().join("gate.db"), Options::default()).unwrap()
+    }
+
+    /// Lets nobody write to the store until this is dropped; reading goes on.
+    pub(crate) fn lock_store(&self) -> Connection {
+        let lock = Connection::open(self.directory().join("gate.db")).unwrap();
+        lock.busy_timeout(PATIENCE).unwrap();
+        lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+        lock
     }
 
     /// All living records.
@@ -35,6 +44,12 @@ impl Server {
         if self.child.id().is_some() {
             self.child.kill().await.unwrap();
         }
+    }
+
+    /// Waits until it has ended well.
+    pub(crate) async fn ended(&mut self) {
+        let status = self.child.wait().await.unwrap();
+        assert!(status.success(), "it ended by {status}");
     }
 
     /// Waits until it has died by its own hand, at a crash point.
