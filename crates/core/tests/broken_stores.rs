@@ -52,7 +52,7 @@ const FAULTS: [(Fault, &str, bool); 18] = [
     (Fault::WithdrawWithoutOwner, "withdrawal_needs_the_owner", true),
     (Fault::DoubtNotWritten, "doubt_makes_the_record_unknown_at_once", true),
     (Fault::PurgeAlwaysForced, "purge_deletes_by_state_and_force", true),
-    (Fault::ResolveWithoutState, "operators_verbs_by_state_and_force", false),
+    (Fault::ResolveWithoutState, "operators_verbs_by_state_and_force", true),
     (Fault::AuditForgets, "what_operators_did_is_audited_and_what_was_stale_is_not", false),
     (Fault::ReapUnbounded, "reap_is_bounded_in_both_duties", false),
     (Fault::ReplayAfterExpiry, "an_expired_record_is_absent_for_a_claim_in_every_state", true),

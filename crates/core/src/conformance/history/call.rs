@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Claim, ClaimRequest, DoubtReason, Fence, Lease, Owner, Reaped, Record, RecordDigest, Seen, StateName, Store,
-    StoreError, StoredResponse, Timestamp, Written, conformance::trial::note,
+    Claim, ClaimRequest, DoubtReason, Lease, Owner, Reaped, Record, RecordDigest, Seen, Store, StoreError,
+    StoredResponse, Timestamp, Written, conformance::trial::note,
 };
 
 // === types ===
@@ -49,7 +49,9 @@ pub(super) enum Call {
     Doubt(Lease, DoubtReason),
     Release(Lease),
     Withdraw(RecordDigest, Owner),
-    Purge(RecordDigest, Fence, StateName, bool),
+    Resolve(Seen, StoredResponse),
+    /// With force or without.
+    Purge(Seen, bool),
     Get(RecordDigest),
     Reap,
 }
@@ -81,7 +83,8 @@ impl Call {
             Self::Extend(lease, _) | Self::Complete(lease, _) | Self::Doubt(lease, _) | Self::Release(lease) => {
                 Some(lease.record)
             }
-            Self::Withdraw(record, _) | Self::Purge(record, ..) | Self::Get(record) => Some(*record),
+            Self::Withdraw(record, _) | Self::Get(record) => Some(*record),
+            Self::Resolve(seen, _) | Self::Purge(seen, _) => Some(seen.record),
             Self::Reap => None,
         }
     }
@@ -95,6 +98,7 @@ impl Call {
             Self::Doubt(..) => "doubt",
             Self::Release(_) => "release",
             Self::Withdraw(..) => "withdraw",
+            Self::Resolve(..) => "resolve",
             Self::Purge(..) => "purge",
             Self::Get(_) => "get",
             Self::Reap => "reap",
@@ -109,10 +113,8 @@ impl Call {
             Self::Doubt(lease, reason) => reply(store.doubt(lease, reason).await, Reply::Written),
             Self::Release(lease) => reply(store.release(lease).await, Reply::Written),
             Self::Withdraw(record, owner) => reply(store.withdraw(*record, *owner).await, Reply::Written),
-            Self::Purge(record, fence, state, force) => {
-                let seen = Seen { record: *record, fence: *fence, state: *state };
-                reply(store.purge(seen, &note(*force)).await, Reply::Written)
-            }
+            Self::Resolve(seen, response) => reply(store.resolve(*seen, response, &note(false)).await, Reply::Written),
+            Self::Purge(seen, force) => reply(store.purge(*seen, &note(*force)).await, Reply::Written),
             Self::Get(record) => reply(store.get(*record).await, |found| Reply::Found(Box::new(found))),
             Self::Reap => reply(store.reap(Self::REAP_ROWS).await, Reply::Reaped),
         }

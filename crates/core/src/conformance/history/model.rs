@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::call::{Call, Found, Reply};
 use crate::{
-    Claim, ClaimRequest, Completed, Decision, DoubtReason, Doubted, Fence, Lease, OnAbandoned, Owner, Record, State,
-    StateName, StoredResponse, Timestamp, Written, decide,
+    Claim, ClaimRequest, Completed, Decision, DoubtReason, Doubted, Fence, Lease, OnAbandoned, Owner, Record, Seen,
+    State, StateName, StoredResponse, Timestamp, Written, decide,
 };
 
 // === types ===
@@ -100,7 +100,8 @@ impl Slot {
             Call::Doubt(lease, reason) => self.leased(lease, in_flight, at).map(|_| self.doubted(reason.clone(), at)),
             Call::Release(lease) => self.leased(lease, in_flight, at).map(|_| self.absent()),
             Call::Withdraw(_, owner) => self.withdrawn(*owner, at),
-            Call::Purge(_, fence, state, force) => self.purged((*fence, *state, *force), at),
+            Call::Resolve(seen, response) => self.resolved(*seen, response, at),
+            Call::Purge(seen, force) => self.purged(*seen, *force, at),
             Call::Claim(_) | Call::Get(_) | Call::Reap => None,
         };
         after.map_or((Written::Stale, self.clone()), |after| (Written::Done, after))
@@ -124,11 +125,14 @@ impl Slot {
         if lease.owner.is_some() && self.leased(lease, &[StateName::Completed], at).is_some() {
             return Some(self.clone());
         }
-        let mut row = self.leased(lease, &[StateName::InFlight, StateName::Unknown], at)?.clone();
-        row.record.state = State::Completed { completed_at: at.now, status: response.status };
-        row.record.expires_at = at.now.after(row.record.retention);
-        row.response = Some(response.clone());
-        Some(Self { row: Some(row), ..self.clone() })
+        let row = self.leased(lease, &[StateName::InFlight, StateName::Unknown], at)?;
+        Some(self.with_response(row.record.clone(), response, at))
+    }
+
+    fn with_response(&self, mut record: Record, response: &StoredResponse, at: Moment) -> Self {
+        record.state = State::Completed { completed_at: at.now, status: response.status };
+        record.expires_at = at.now.after(record.retention);
+        Self { row: Some(Row { record, response: Some(response.clone()) }), ..self.clone() }
     }
 
     fn doubted(&self, reason: DoubtReason, at: Moment) -> Self {
@@ -142,10 +146,18 @@ impl Slot {
         is_own.then(|| self.absent())
     }
 
-    fn purged(&self, (fence, state, force): (Fence, StateName, bool), at: Moment) -> Option<Self> {
+    /// The owner goes, so that no execution takes the operator's response for its own.
+    fn resolved(&self, seen: Seen, response: &StoredResponse, at: Moment) -> Option<Self> {
+        let Row { record, .. } = self.living(at)?;
+        let is_open = matches!(record.state.name(), StateName::InFlight | StateName::Unknown);
+        let resolved = Record { owner: None, ..record.clone() };
+        (seen.is_still(record) && is_open).then(|| self.with_response(resolved, response, at))
+    }
+
+    fn purged(&self, seen: Seen, force: bool, at: Moment) -> Option<Self> {
         let Row { record, .. } = self.living(at)?;
         let is_live = record.state.name() == StateName::InFlight && !record.is_abandoned(at.now);
-        (record.fence == fence && record.state.name() == state && (force || !is_live)).then(|| self.absent())
+        (seen.is_still(record) && (force || !is_live)).then(|| self.absent())
     }
 
     /// A pass may leave out a record that somebody else holds just then, but never doubt a wrong one.

@@ -36,6 +36,7 @@ pub(super) enum Step {
     Withdraw { lease: Pick },
     Extend { lease: Pick, length: Duration },
     Doubt { lease: Pick },
+    Resolve { lease: Pick, state: StateName, status: u16 },
     Purge { lease: Pick, state: StateName, force: bool },
     Get { key: usize },
     Reap,
@@ -103,15 +104,16 @@ fn round() -> impl Strategy<Value = Round> {
 fn step() -> impl Strategy<Value = Step> {
     let key = 0..3_usize;
     let length = prop_oneof![Just(LEASE), Just(MOMENT / 2), Just(LEASE * 3)];
-    let state = proptest::sample::select(&STATES[..]);
+    let (state, status) = (proptest::sample::select(&STATES[..]), 200..230_u16);
     prop_oneof![
         1 => Just(Step::Idle),
         28 => (key.clone(), asking()).prop_map(|(key, asking)| Step::Claim { key, asking }),
-        12 => (pick(), 200..230_u16).prop_map(|(lease, status)| Step::Complete { lease, status }),
+        12 => (pick(), status.clone()).prop_map(|(lease, status)| Step::Complete { lease, status }),
         6 => pick().prop_map(|lease| Step::Release { lease }),
         5 => pick().prop_map(|lease| Step::Withdraw { lease }),
         8 => (pick(), length).prop_map(|(lease, length)| Step::Extend { lease, length }),
         5 => pick().prop_map(|lease| Step::Doubt { lease }),
+        5 => (pick(), state.clone(), status).prop_map(|(lease, state, status)| Step::Resolve { lease, state, status }),
         5 => (pick(), state, any_bool()).prop_map(|(lease, state, force)| Step::Purge { lease, state, force }),
         3 => key.prop_map(|key| Step::Get { key }),
         4 => Just(Step::Reap),

@@ -13,7 +13,7 @@ use super::{
     call::{Call, Event, History, Reply, Round},
     plan::{self, Asking, Bearer, Pick, Plan, Step},
 };
-use crate::{Backend, Claim, ClaimRequest, DoubtReason, Fence, Fingerprint, Lease, Owner, Store};
+use crate::{Backend, Claim, ClaimRequest, DoubtReason, Fence, Fingerprint, Lease, Owner, Seen, StateName, Store};
 
 // === types ===
 
@@ -104,10 +104,8 @@ impl Cast {
             }
             Step::Extend { lease, length } => Call::Extend(self.lease(lease), *length),
             Step::Doubt { lease } => Call::Doubt(self.lease(lease), DoubtReason::RESET),
-            Step::Purge { lease, state, force } => {
-                let lease = self.lease(lease);
-                Call::Purge(lease.record, lease.fence, *state, *force)
-            }
+            Step::Resolve { lease, state, status } => Call::Resolve(self.seen(lease, *state), response(*status)),
+            Step::Purge { lease, state, force } => Call::Purge(self.seen(lease, *state), *force),
             Step::Get { key } => Call::Get(self.requests[key % self.requests.len()].id.digest()),
             Step::Reap => Call::Reap,
         })
@@ -139,6 +137,12 @@ impl Cast {
             Bearer::Ownerless => super::super::trial::without_owner(&lease),
             Bearer::Stranger => super::super::trial::of_a_stranger(&lease),
         }
+    }
+
+    /// What an operator may have seen: the state is a guess, as good as any that is old by now.
+    fn seen(&self, pick: &Pick, state: StateName) -> Seen {
+        let Lease { record, fence, .. } = self.lease(pick);
+        Seen { record, fence, state }
     }
 
     /// Remembers the leases that a round gave out; a recognised claim gives none anew.

@@ -6,7 +6,7 @@ use super::{
     call::{Call, Event, History, Reply, Round},
     judge::Unexplained,
 };
-use crate::{Claim, ClaimRequest, Lease, Owner, Record, RecordDigest, State, StoredResponse, Timestamp};
+use crate::{Claim, ClaimRequest, Lease, Owner, Record, RecordDigest, Seen, State, StoredResponse, Timestamp};
 
 /// The history up to the round that nothing explains.
 pub(super) fn table(history: &History, unexplained: &Unexplained) -> String {
@@ -68,7 +68,8 @@ impl Names<'_> {
             Call::Doubt(with, reason) => format!(" {}, {:?}", lease(with), reason.as_str()),
             Call::Release(with) => format!(" {}", lease(with)),
             Call::Withdraw(_, by) => owner(Some(*by)),
-            Call::Purge(_, fence, state, force) => format!(" fence {fence}, {}, force {force}", state.as_str()),
+            Call::Resolve(seen, response) => format!(" as {}, {}", sight(seen), response.status),
+            Call::Purge(seen, force) => format!(" as {}, force {force}", sight(seen)),
             Call::Get(_) | Call::Reap => String::new(),
         };
         format!("{}{subject}{arguments}", call.verb())
@@ -132,6 +133,10 @@ fn claim(request: &ClaimRequest) -> String {
 
 fn lease(lease: &Lease) -> String {
     format!("fence {}{}", lease.fence, owner(lease.owner))
+}
+
+fn sight(seen: &Seen) -> String {
+    format!("fence {} {}", seen.fence, seen.state.as_str())
 }
 
 fn owner(owner: Option<Owner>) -> String {

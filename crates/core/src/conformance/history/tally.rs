@@ -18,7 +18,7 @@ pub struct Tally {
 }
 
 /// What every run must have seen, and in how many of a hundred histories' worth at least.
-const EXPECTED: [(&str, u64); 25] = [
+const EXPECTED: [(&str, u64); 27] = [
     ("claim acquired", 100),
     ("claim taken over", 10),
     ("claim recognised", 10),
@@ -37,6 +37,8 @@ const EXPECTED: [(&str, u64); 25] = [
     ("release stale", 10),
     ("withdraw done", 10),
     ("withdraw stale", 10),
+    ("resolve done", 3),
+    ("resolve stale", 10),
     ("purge done", 3),
     ("purge stale", 10),
     ("reap doubted", 3),
