@@ -22,7 +22,8 @@ use crate::fingerprint::pointer::{NodeId, PointerTree};
 
 /// A name or value with a longer text is held as a digest.
 const HELD_BYTES_MAX: usize = 64;
-/// The most members of open objects together. Holding so many of the longest takes about 2 MiB.
+/// The most members of open objects together. So many of the longest are 2.1 MiB, for which the
+/// growing arena reserves 4 MiB.
 pub(super) const MEMBERS_MAX: usize = 16_384;
 /// The most arrays and objects open at once.
 pub(super) const DEPTH_MAX: usize = 128;

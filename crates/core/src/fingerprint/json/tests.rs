@@ -85,6 +85,18 @@ fn long_names_and_values_are_held_as_digests() {
 }
 
 #[test]
+fn texts_of_any_length_have_the_digest_of_the_model() {
+    for length in (55..70).chain(1010..1030).chain([2047, 2048, 10_000]) {
+        let text = Value::String("x".repeat(length));
+        let member = Value::Object(vec![("x".repeat(length), text.clone())]);
+        let after = Value::Object(vec![("b".to_owned(), text.clone()), ("a".to_owned(), member.clone())]);
+        for value in [text.clone(), member, Value::Array(vec![text, after.clone()]), after] {
+            assert_eq!(digest(value.spelled(&mut Dice(7))), Some(value.digest()), "{length}");
+        }
+    }
+}
+
+#[test]
 fn numbers_are_compared_as_written() {
     let numbers = [
         "0",
@@ -302,6 +314,8 @@ fn ignored_places_do_not_count() {
     assert!(same(&[&format!("/{name}")], &format!(r#"{{"{name}":1}}"#), &format!(r#"{{"{name}":2}}"#)));
     let long = "long text ".repeat(500);
     assert!(same(&["/0", "/2/a"], &format!(r#"["{long}",1,{{"a":"{long}"}}]"#), r#"[{"b":[]},1,{"a":null}]"#));
+    let ignored = ignoring(&["/1", "/3/a"], format!(r#"["{long}","{long}",1,{{"a":"{long}","b":"{long}"}}]"#));
+    assert_eq!(ignored, digest(format!(r#"["{long}",1,{{"b":"{long}"}}]"#)), "in the middle of a long text");
     assert!(same(&["/a", "/a/b"], r#"{"a":{"b":1,"c":2}}"#, r#"{"a":3}"#));
 }
 
