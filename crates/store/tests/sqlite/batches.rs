@@ -257,6 +257,7 @@ async fn a_full_file_refuses_what_needs_room_and_loses_nothing() {
     let large = response(&[b'x'; 32 << 10]);
     let mut leases = Vec::new();
     let full = loop {
+        assert!(leases.len() < 16, "{} bytes each fit into the file", 32 << 10);
         let lease = acquire(&store, &request(&format!("k{}", leases.len()))).await;
         match store.complete(&lease, &large).await {
             Ok(written) => assert_eq!(written, Written::Done),

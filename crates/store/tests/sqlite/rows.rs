@@ -124,3 +124,18 @@ async fn one_record_is_listed_by_its_scope_and_key() {
     filter.state = Some(StateName::Completed);
     assert_eq!(store.list(&filter).await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn lists_are_in_the_order_of_birth_not_of_change() {
+    let place = Place::fresh();
+    let store = place.open();
+    let leases = [acquire(&store, &request("c")).await, acquire(&store, &request("a")).await];
+    acquire(&store, &request("b")).await;
+    // Moves the oldest to the end of the index that open records are found by.
+    assert_eq!(store.extend(&leases[0], request("c").policy.lease * 2).await.unwrap(), Written::Done);
+    for state in [None, Some(StateName::InFlight)] {
+        let listed = store.list(&Filter { state, ..Filter::default() }).await.unwrap();
+        let keys: Vec<_> = listed.iter().map(|record| record.id.key().as_str()).collect();
+        assert_eq!(keys, ["c", "a", "b"], "{state:?}");
+    }
+}
