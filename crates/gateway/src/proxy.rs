@@ -34,6 +34,7 @@ mod connection;
 mod edge;
 mod fields;
 mod forwarded;
+mod head_timer;
 mod hop_by_hop;
 mod idle_timer;
 mod open_files;

@@ -22,6 +22,7 @@ use super::{
     client_body::ClientBody,
     connection::{self, Ends},
     edge::Edge,
+    head_timer::HeadTimer,
     open_files,
     protected::ProtectedHeaders,
     socket::Socket,
@@ -71,7 +72,7 @@ pub(crate) struct AcceptSettings {
 struct Listener<S> {
     service: S,
     settings: AcceptSettings,
-    builder: Arc<auto::Builder<TokioExecutor>>,
+    builder: auto::Builder<TokioExecutor>,
     ends: Ends,
     tracker: TaskTracker,
 }
@@ -100,7 +101,7 @@ where
     open_files::raise();
     watch_for_dead_peers(&listener);
     let permits = Arc::new(Semaphore::new(settings.connections_max.min(Semaphore::MAX_PERMITS)));
-    let mine = Listener::new(service, settings, stop.clone());
+    let mine = Listener::new(service, settings);
     let mut pause = PAUSE.start;
     while let Some((accepted, permit)) = stop.run_until_cancelled(next(&listener, &permits)).await {
         match accepted {
@@ -165,7 +166,6 @@ impl AcceptSettings {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
-            .timer(TokioTimer::new())
             .header_read_timeout(self.head_timeout)
             .max_buf_size(self.head_bytes_max)
             .http2()
@@ -191,9 +191,8 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    fn new(service: S, settings: AcceptSettings, stop: CancellationToken) -> Self {
-        let builder = Arc::new(settings.builder());
-        let ends = Ends { stop, cut: CancellationToken::new() };
+    fn new(service: S, settings: AcceptSettings) -> Self {
+        let (builder, ends) = (settings.builder(), Ends::default());
         Self { service, settings, builder, ends, tracker: TaskTracker::new() }
     }
 
@@ -204,7 +203,8 @@ where
         }
         let socket = Socket::of_client(stream, self.settings.head_timeout, self.settings.idle_timeout);
         let edge = Arc::new(Edge::new(peer.ip(), self.settings.idle_timeout, self.settings.protected.clone()));
-        let (builder, service, ends) = (Arc::clone(&self.builder), self.service.clone(), self.ends.clone());
+        let (mut builder, service, ends) = (self.builder.clone(), self.service.clone(), self.ends.clone());
+        builder.http1().timer(HeadTimer::default());
         self.tracker.spawn(async move {
             let answer = hyper::service::service_fn(move |request| {
                 let (edge, service) = (Arc::clone(&edge), service.clone());
@@ -216,12 +216,13 @@ where
     }
 
     async fn drain(self) -> usize {
+        self.ends.stop();
         self.tracker.close();
         if tokio::time::timeout(self.settings.drain, self.tracker.wait()).await.is_ok() {
             return 0;
         }
         let left = self.tracker.len();
-        self.ends.cut.cancel();
+        self.ends.cut();
         self.tracker.wait().await;
         left
     }
