@@ -1,16 +1,31 @@
 //! What a test does to a gateway besides sending requests, and learns besides its answers.
 
-use std::{os::unix::process::ExitStatusExt, path::Path, process::Stdio};
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Child, Stdio},
+};
 
 use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use oncegate_core::{Filter, Record, Store};
 use oncegate_store::sqlite::{Options, SqliteStore};
-use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 
-use super::{Answer, Gate, PATIENCE, Sent, Server};
+use super::{Answer, Gate, Sent, Server};
+
+/// Another program that holds the store's write lock.
+pub(crate) struct StoreLock(Child);
+
+impl Drop for StoreLock {
+    /// The end of its input ends the program, and with it the lock.
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
 
 impl Gate {
     /// The gateway's store, opened by the test as well.
@@ -18,12 +33,18 @@ impl Gate {
         SqliteStore::open(self.directory().join("gate.db"), Options::default()).unwrap()
     }
 
-    /// Lets nobody write to the store until this is dropped; reading goes on.
-    pub(crate) fn lock_store(&self) -> Connection {
-        let lock = Connection::open(self.directory().join("gate.db")).unwrap();
-        lock.busy_timeout(PATIENCE).unwrap();
-        lock.execute_batch("BEGIN IMMEDIATE").unwrap();
-        lock
+    /// Lets nobody write to the store until this is dropped; reading goes on. Another program holds
+    /// the lock, as an operator's shell might.
+    pub(crate) fn lock_store(&self) -> StoreLock {
+        let script = "import sqlite3, sys; lock = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None); \
+                      lock.execute('BEGIN IMMEDIATE'); print('locked', flush=True); sys.stdin.read()";
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", script]).arg(self.directory().join("gate.db"));
+        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "locked\n");
+        StoreLock(holder)
     }
 
     /// All living records.
