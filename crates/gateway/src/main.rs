@@ -8,6 +8,7 @@ use std::{
 use clap::{Parser, Subcommand};
 
 mod admin;
+mod bench;
 mod check;
 mod config;
 mod metrics;
@@ -34,6 +35,7 @@ enum Command {
     Check(check::Arguments),
     Records(records::Arguments),
     Storm(storm::Arguments),
+    Bench(bench::Arguments),
 }
 
 #[tokio::main]
@@ -43,6 +45,7 @@ async fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments).await,
         Command::Records(arguments) => records::run(arguments).await,
         Command::Storm(arguments) => storm::run(arguments).await,
+        Command::Bench(arguments) => bench::run(arguments).await,
     };
     ended.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

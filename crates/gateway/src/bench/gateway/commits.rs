@@ -1,0 +1,52 @@
+//! What two commits of the store cost on this disk, with nobody else there.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+use bytes::Bytes;
+use oncegate_core::{
+    Backend, Claim, ClaimRequest, Fingerprint, IdempotencyKey, KeySpelling, Operation, Owner, Policy, RecordId, Scope,
+    Store as _, StoredResponse, Written,
+};
+use oncegate_store::sqlite::{Options, SqliteStore};
+
+/// Claims and completions that are timed.
+const CYCLES: u32 = 200;
+
+/// The median of a claim and of a completion, added.
+pub(super) async fn of_sqlite(directory: &Path) -> anyhow::Result<Duration> {
+    let store = SqliteStore::open(directory.join("commits.db"), Options::default())?;
+    let policy = Arc::new(Policy::gateway(Backend::Plain));
+    let response = StoredResponse { status: 201, headers: Vec::new(), body: Some(Bytes::new()) };
+    let (mut claims, mut completions) = (Vec::new(), Vec::new());
+    for number in 0..CYCLES {
+        let request = request(&format!("key-{number}"), &policy)?;
+        let asked = Instant::now();
+        let Claim::Acquired(lease) = store.claim(&request).await? else { bail!("a new key was taken") };
+        claims.push(asked.elapsed());
+        let asked = Instant::now();
+        let Written::Done = store.complete(&lease, &response).await? else { bail!("a completion was stale") };
+        completions.push(asked.elapsed());
+    }
+    Ok(median(claims) + median(completions))
+}
+
+fn request(key: &str, policy: &Arc<Policy>) -> anyhow::Result<ClaimRequest> {
+    Ok(ClaimRequest {
+        id: RecordId::new(Scope::from_text("bench")?, IdempotencyKey::new(key)?),
+        fingerprint: Fingerprint::from_bytes(&[7; Fingerprint::STRUCTURED_LENGTH])?,
+        owner: Some(Owner::random()),
+        operation: Operation::new("POST", "/payments"),
+        spelling: KeySpelling::Bare,
+        policy: Arc::clone(policy),
+    })
+}
+
+fn median(mut durations: Vec<Duration>) -> Duration {
+    durations.sort_unstable();
+    durations.get(durations.len() / 2).copied().unwrap_or_default()
+}

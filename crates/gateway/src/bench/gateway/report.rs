@@ -1,0 +1,261 @@
+//! The report: tables for people, or one JSON object for programs.
+
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Value, json};
+
+use super::round::{Between, Measured, Round};
+
+/// What is allowed beside two commits at a hundred requests a second.
+const ADDED_MICROS_MAX: f64 = 300.0;
+
+/// All rounds.
+#[derive(Debug)]
+pub(super) struct Report {
+    seconds: u32,
+    commits: Duration,
+    rounds: Vec<Round>,
+}
+
+/// A ratio that matters, and what it has to be.
+#[derive(Debug, Clone, PartialEq)]
+struct Target {
+    what: &'static str,
+    measured: f64,
+    bound: Bound,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+    /// Reported beside the others.
+    Stretch(f64),
+}
+
+/// The medians of one row.
+struct Row {
+    between: Between,
+    per_second: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    /// Microseconds of CPU time per request.
+    proxy: f64,
+    upstream: f64,
+    wrk: f64,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// `commits`: what a claim and a completion take with nobody else there.
+    pub(super) fn new(seconds: u32, commits: Duration) -> Self {
+        Self { seconds, commits, rounds: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, round: Round) {
+        self.rounds.push(round);
+    }
+
+    /// Whether every request was answered with success and came to the upstream as often as it should.
+    pub(super) fn is_sound(&self) -> bool {
+        self.faults().is_empty()
+    }
+
+    /// Writes the report to standard output.
+    pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if is_json {
+            return writeln!(out, "{}", self.json());
+        }
+        writeln!(out, "{}\n\n{}", self.rows_table(), self.targets_table())?;
+        for fault in self.faults() {
+            writeln!(out, "FAULT: {fault}")?;
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let rows = self.rows().map(|row| {
+            json!({
+                "row": row.between.name(), "between": row.between.meaning(), "requests_per_second": row.per_second,
+                "p50_ms": row.p50_ms, "p99_ms": row.p99_ms,
+                "cpu_micros_per_request": { "proxy": row.proxy, "upstream": row.upstream, "wrk": row.wrk },
+            })
+        });
+        let targets = self.targets().into_iter().map(|target| {
+            let (relation, value) = target.bound.parts();
+            json!({
+                "what": target.what, "measured": target.measured, "target": value, "relation": relation,
+                "is_met": target.bound.is_met(target.measured),
+            })
+        });
+        json!({
+            "seconds": self.seconds, "rounds": self.rounds.len(), "cpus": cpus(),
+            "two_commits_micros": micros(self.commits), "rows": rows.collect::<Vec<_>>(),
+            "targets": targets.collect::<Vec<_>>(), "faults": self.faults(),
+        })
+    }
+
+    fn rows_table(&self) -> Table {
+        let title = ["between", "requests/s", "p50 ms", "p99 ms", "proxy µs", "upstream µs", "wrk µs"];
+        let mut table = table(&title);
+        for row in self.rows() {
+            let numbers = [row.p50_ms, row.p99_ms].map(|number| format!("{number:.2}"));
+            let micros = [row.proxy, row.upstream, row.wrk].map(|number| format!("{number:.1}"));
+            let cells = [row.between.meaning().to_owned(), format!("{:.0}", row.per_second)];
+            table.add_row(cells.into_iter().chain(numbers).chain(micros));
+        }
+        table
+    }
+
+    fn targets_table(&self) -> Table {
+        let mut table = table(&["ratio", "measured", "target", ""]);
+        for target in self.targets() {
+            let (relation, value) = target.bound.parts();
+            let verdict = match (target.bound, target.bound.is_met(target.measured)) {
+                (_, true) => "met",
+                (Bound::Stretch(_), false) => "not met (stretch)",
+                (_, false) => "MISSED",
+            };
+            let number = |number: f64| if number < 100.0 { format!("{number:.2}") } else { format!("{number:.0}") };
+            table.add_row([target.what, &number(target.measured), &format!("{relation} {}", number(value)), verdict]);
+        }
+        table
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        Between::ALL.into_iter().map(|between| {
+            let median = |of: fn(&Measured) -> f64| self.median(|round| of(round.row(between)));
+            Row {
+                between,
+                per_second: median(|row| row.seen.per_second()),
+                p50_ms: median(|row| count(row.seen.p50_micros) / 1000.0),
+                p99_ms: median(|row| count(row.seen.p99_micros) / 1000.0),
+                proxy: median(|row| row.per_request(row.proxy_cpu)),
+                upstream: median(|row| row.per_request(row.upstream_cpu)),
+                wrk: median(|row| row.per_request(row.wrk_cpu)),
+            }
+        })
+    }
+
+    /// The rows of `design.md` section 8 that can be measured here: each ratio within its round, then the median.
+    fn targets(&self) -> Vec<Target> {
+        use Between::{Bare, Fresh, Memory, Nginx, Passing, Unique};
+        use Bound::{AtLeast, AtMost, Stretch};
+        let throughput = |row, against| {
+            self.median(|round: &Round| round.row(row).seen.per_second() / round.row(against).seen.per_second())
+        };
+        let cpu = |row: &Measured| row.per_request(row.proxy_cpu);
+        let added = |round: &Round| count(round.unhurried.unique) - count(round.unhurried.direct);
+        let two_commits = micros(self.commits);
+        let row = |what, measured, bound| Target { what, measured, bound };
+        vec![
+            row(
+                "passing: CPU per request, of the bare proxy's",
+                self.median(|round| cpu(round.row(Passing)) / cpu(round.row(Bare))),
+                AtMost(1.15),
+            ),
+            row("passing: requests/s, of nginx", throughput(Passing, Nginx), Stretch(0.9)),
+            row("unique keys on SQLite: requests/s, of passing", throughput(Unique, Passing), AtLeast(0.6)),
+            row("replays from memory: requests/s, of passing", throughput(Memory, Passing), AtLeast(1.2)),
+            row("replays after a start: requests/s, of passing", throughput(Fresh, Passing), AtLeast(0.5)),
+            row("unique keys: p50 added at 100/s, µs", self.median(added), AtMost(two_commits + ADDED_MICROS_MAX)),
+            row(
+                "passing: p50 added at 100/s, µs",
+                self.median(|round| count(round.unhurried.passing) - count(round.unhurried.direct)),
+                AtMost(ADDED_MICROS_MAX),
+            ),
+        ]
+    }
+
+    fn faults(&self) -> Vec<String> {
+        let rows = self.rounds.iter().zip(1..).flat_map(|(round, number)| {
+            round.rows.iter().filter_map(move |(between, row)| {
+                row.fault(*between).map(|fault| format!("round {number}, {}: {fault}", between.meaning()))
+            })
+        });
+        rows.collect()
+    }
+
+    fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+// === impl Round ===
+
+impl Round {
+    fn row(&self, between: Between) -> &Measured {
+        let row = self.rows.iter().find(|(mine, _)| *mine == between);
+        &row.expect("a round measures every row").1
+    }
+}
+
+// === impl Measured ===
+
+impl Measured {
+    fn per_request(&self, cpu: Duration) -> f64 {
+        micros(cpu) / count(self.seen.requests)
+    }
+
+    fn fault(&self, between: Between) -> Option<String> {
+        let seen = &self.seen;
+        if seen.requests == 0 || seen.not_2xx + seen.broken > 0 {
+            let (requests, not_2xx, broken) = (seen.requests, seen.not_2xx, seen.broken);
+            return Some(format!("of {requests} requests {not_2xx} were no success and {broken} broke"));
+        }
+        // wrk stops with requests under way, which the upstream has seen and wrk has not.
+        let is_as_expected = if between.forwards() { self.forwarded >= seen.requests } else { self.forwarded == 0 };
+        (!is_as_expected).then(|| format!("of {} requests {} reached the upstream", seen.requests, self.forwarded))
+    }
+}
+
+// === impl Bound ===
+
+impl Bound {
+    fn parts(self) -> (&'static str, f64) {
+        match self {
+            Self::AtMost(value) => ("<=", value),
+            Self::AtLeast(value) | Self::Stretch(value) => (">=", value),
+        }
+    }
+
+    fn is_met(self, measured: f64) -> bool {
+        match self {
+            Self::AtMost(value) => measured <= value,
+            Self::AtLeast(value) | Self::Stretch(value) => measured >= value,
+        }
+    }
+}
+
+fn table(title: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(title);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(0, std::num::NonZero::get)
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts and microseconds of a run are far below 2^53")]
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests;

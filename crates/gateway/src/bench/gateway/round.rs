@@ -1,0 +1,271 @@
+//! The components, and one round of measuring them.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use tokio::process::Command;
+
+use super::{
+    commits, cpu,
+    nginx::Nginx,
+    paced::Paced,
+    process::Process,
+    programs::Programs,
+    wrk::{Keys, Seen, Wrk},
+};
+
+/// How many keys the row `memory` has.
+const KNOWN_KEYS: u64 = 64;
+
+/// How long a process is loaded before it is measured for the first time.
+const WARM_UP_SECONDS: u32 = 1;
+
+/// How long the upstream must be left alone before a row is measured.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+/// The last requests of a run may never have been sent whole; their keys are not replayed.
+const UNCERTAIN_KEYS: u64 = 256;
+
+/// What a component says when it is ready.
+const ANNOUNCEMENT: &str = "listening on http://";
+
+/// What stays the same from round to round.
+#[derive(Debug)]
+pub(super) struct Bench {
+    oncegate: PathBuf,
+    directory: PathBuf,
+    seconds: u32,
+    wrk: Wrk,
+    upstream: Nginx,
+    nginx: Nginx,
+    bare: Proxy,
+}
+
+/// One of our own proxies.
+#[derive(Debug)]
+struct Proxy {
+    process: Process,
+    address: SocketAddr,
+}
+
+/// What stands between the load and the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Between {
+    Nginx,
+    Bare,
+    Passing,
+    Unique,
+    Memory,
+    Fresh,
+}
+
+/// One row of one round.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    pub(super) seen: Seen,
+    pub(super) proxy_cpu: Duration,
+    pub(super) upstream_cpu: Duration,
+    pub(super) wrk_cpu: Duration,
+    /// How many requests the upstream got.
+    pub(super) forwarded: u64,
+}
+
+/// Medians at a hundred requests a second, in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unhurried {
+    pub(super) direct: u64,
+    pub(super) passing: u64,
+    pub(super) unique: u64,
+}
+
+/// One round.
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) rows: Vec<(Between, Measured)>,
+    pub(super) unhurried: Unhurried,
+}
+
+// === impl Bench ===
+
+impl Bench {
+    /// Starts what runs through all rounds.
+    pub(super) async fn start(programs: &Programs, directory: &Path, seconds: u32) -> anyhow::Result<Self> {
+        let upstream = Nginx::upstream(&programs.nginx, directory).await?;
+        let nginx = Nginx::proxy(&programs.nginx, directory, upstream.address).await?;
+        let mut command = Command::new(&programs.oncegate);
+        command.args(["bench", "bare-proxy", "--upstream", &upstream.address.to_string()]);
+        let bare = Proxy::start("the bare proxy", &mut command).await?;
+        let bench = Self {
+            oncegate: programs.oncegate.clone(),
+            directory: directory.to_owned(),
+            seconds,
+            wrk: Wrk::new(&programs.wrk, directory)?,
+            upstream,
+            nginx,
+            bare,
+        };
+        for address in [bench.nginx.address, bench.bare.address] {
+            bench.warm_up(address).await?;
+        }
+        Ok(bench)
+    }
+
+    /// What a claim and a completion take on this disk.
+    pub(super) async fn commits(&self) -> anyhow::Result<Duration> {
+        commits::of_sqlite(&self.directory).await
+    }
+
+    /// Measures every row once.
+    pub(super) async fn round(&self, number: u32) -> anyhow::Result<Round> {
+        let mut rows = Vec::new();
+        let (nginx, bare) = (&self.nginx, &self.bare);
+        rows.push(self.row(Between::Nginx, nginx.address, &nginx.process, Keys::None).await?);
+        rows.push(self.row(Between::Bare, bare.address, &bare.process, Keys::None).await?);
+
+        let database = self.directory.join(format!("round-{number}.db"));
+        let gate = self.gate(&database).await?;
+        self.warm_up(gate.address).await?;
+        let unique = format!("unique-{number}-");
+        let known = format!("known-{number}-");
+        let mut client = Paced::connect(gate.address).await?;
+        for key in 1..=KNOWN_KEYS {
+            client.post(Some(&format!("{known}{key}"))).await?;
+        }
+        rows.push(self.row(Between::Passing, gate.address, &gate.process, Keys::None).await?);
+        rows.push(self.row(Between::Unique, gate.address, &gate.process, Keys::Unique(unique.clone())).await?);
+        let executed = rows.last().map_or(0, |(_, measured)| measured.seen.requests);
+        let executed = executed.saturating_sub(UNCERTAIN_KEYS).max(1);
+        rows.push(self.row(Between::Memory, gate.address, &gate.process, Keys::Known(known, KNOWN_KEYS)).await?);
+        let unhurried = self.unhurried(&gate, &mut client, number).await?;
+        gate.process.stop().await?;
+
+        let gate = self.gate(&database).await?;
+        rows.push(self.row(Between::Fresh, gate.address, &gate.process, Keys::Known(unique, executed)).await?);
+        gate.process.stop().await?;
+        Ok(Round { rows, unhurried })
+    }
+
+    pub(super) async fn stop(self) {
+        for process in [self.bare.process, self.nginx.process, self.upstream.process] {
+            if let Err(error) = process.stop().await {
+                eprintln!("warning: {error:#}");
+            }
+        }
+    }
+
+    async fn gate(&self, database: &Path) -> anyhow::Result<Proxy> {
+        let mut command = Command::new(&self.oncegate);
+        command.current_dir(&self.directory).arg("serve");
+        command.args(["--upstream", &format!("http://{}", self.upstream.address), "--listen", "127.0.0.1:0"]);
+        command.args(["--admin", "127.0.0.1:0", "--store", &format!("sqlite://{}", database.display())]);
+        Proxy::start("the gate", &mut command).await
+    }
+
+    async fn warm_up(&self, address: SocketAddr) -> anyhow::Result<()> {
+        self.wrk.load(address, &Keys::None, WARM_UP_SECONDS).await.map(drop)
+    }
+
+    async fn row(
+        &self,
+        between: Between,
+        address: SocketAddr,
+        proxy: &Process,
+        keys: Keys,
+    ) -> anyhow::Result<(Between, Measured)> {
+        self.settled().await?;
+        let before = (self.cpu(proxy)?, self.upstream.count().await?);
+        let seen = self.wrk.load(address, &keys, self.seconds).await?;
+        let ([proxy_cpu, upstream_cpu, wrk_cpu], forwarded) = (self.cpu(proxy)?, self.upstream.count().await?);
+        let measured = Measured {
+            seen,
+            proxy_cpu: proxy_cpu.saturating_sub(before.0[0]),
+            upstream_cpu: upstream_cpu.saturating_sub(before.0[1]),
+            wrk_cpu: wrk_cpu.saturating_sub(before.0[2]),
+            // The count itself is a request.
+            forwarded: forwarded.saturating_sub(before.1).saturating_sub(1),
+        };
+        eprintln!("  {:<8} {:>8.0} requests/s", between.name(), measured.seen.per_second());
+        Ok((between, measured))
+    }
+
+    /// wrk leaves with requests under way, and the gate executes them all the same: waits until they are through.
+    async fn settled(&self) -> anyhow::Result<()> {
+        let mut count = self.upstream.count().await?;
+        loop {
+            tokio::time::sleep(SETTLE_PAUSE).await;
+            let later = self.upstream.count().await?;
+            // The count itself is a request.
+            if later == count + 1 {
+                return Ok(());
+            }
+            count = later;
+        }
+    }
+
+    fn cpu(&self, proxy: &Process) -> anyhow::Result<[Duration; 3]> {
+        let upstream = self.upstream.process.pid();
+        Ok([cpu::of_process(proxy.pid())?, cpu::of_process(upstream)?, cpu::of_ended_children()?])
+    }
+
+    async fn unhurried(&self, gate: &Proxy, client: &mut Paced, number: u32) -> anyhow::Result<Unhurried> {
+        let mut direct = Paced::connect(self.upstream.address).await?;
+        let prefix = format!("paced-{number}-");
+        let unhurried = Unhurried {
+            direct: direct.p50_micros(None, self.seconds).await?,
+            passing: client.p50_micros(None, self.seconds).await?,
+            unique: client.p50_micros(Some(&prefix), self.seconds).await?,
+        };
+        eprintln!("  100/s    {unhurried:?} µs at {}", gate.address);
+        Ok(unhurried)
+    }
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    async fn start(name: &'static str, command: &mut Command) -> anyhow::Result<Self> {
+        let (process, address) = Process::announced(name, command, ANNOUNCEMENT).await?;
+        let address = address.parse().with_context(|| format!("{name} listens on {address:?}"))?;
+        Ok(Self { process, address })
+    }
+}
+
+// === impl Between ===
+
+impl Between {
+    pub(super) const ALL: [Self; 6] = [Self::Nginx, Self::Bare, Self::Passing, Self::Unique, Self::Memory, Self::Fresh];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Bare => "bare",
+            Self::Passing => "passing",
+            Self::Unique => "unique",
+            Self::Memory => "memory",
+            Self::Fresh => "fresh",
+        }
+    }
+
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx proxy_pass, one worker",
+            Self::Bare => "bare hyper-util proxy",
+            Self::Passing => "gate, no key",
+            Self::Unique => "gate, unique keys, SQLite",
+            Self::Memory => "gate, replays from memory",
+            Self::Fresh => "gate, replays from SQLite after a start",
+        }
+    }
+
+    /// Whether the requests have to reach the upstream.
+    pub(super) fn forwards(self) -> bool {
+        match self {
+            Self::Nginx | Self::Bare | Self::Passing | Self::Unique => true,
+            Self::Memory | Self::Fresh => false,
+        }
+    }
+}
