@@ -28,7 +28,7 @@ fn order() -> String {
             r#"{{"sku": "SKU-000{number}", "title": "Кружка \"Утро\", 350 ml", "quantity": {number}, "price": "1290.00", "tax": {{"rate": 0.2, "code": "VAT20"}}}}"#
         )
     };
-    let items: Vec<_> = (1..=5).map(item).collect();
+    let items: Vec<_> = (1..=6).map(item).collect();
     format!(
         r#"{{"customer": {{"id": "cus_9s6XKzkNRiz8i3", "email": "anna.petrova@example.com", "phone": "+79161234567", "name": "Анна Петрова"}}, "amount": 645000, "currency": "RUB", "description": "Order 4711 from the spring catalogue\nplease call before delivery", "metadata": {{"order_id": "6735", "source": "mobile", "app_version": "5.12.3", "session": "8e03978e-40d5-43e8-bc93-6894a57f9324"}}, "shipping": {{"address": {{"line1": "ul. Lenina, 1", "city": "Tomsk", "postal_code": "634050", "country": "RU"}}, "express": false}}, "items": [{}], "capture": true, "statement_descriptor": null}}"#,
         items.join(", ")
