@@ -137,11 +137,14 @@ fn names_that_a_double_could_not_tell_apart_are_two_members() {
 
 #[test]
 fn texts_that_parsers_read_differently_are_unreadable() {
-    let texts: [&[u8]; 47] = [
+    let texts: [&[u8]; 52] = [
         b"",
         b" ",
         b"nul",
         b"nullx",
+        b"nall",
+        b"trux",
+        b"[falsy]",
         b"True",
         b"NaN",
         b"Infinity",
@@ -156,6 +159,8 @@ fn texts_that_parsers_read_differently_are_unreadable() {
         b"1e+",
         b"0x1",
         b"1 2",
+        b"\x0c1",
+        b"[1\x0b]",
         b"1,",
         b"[",
         b"]",
