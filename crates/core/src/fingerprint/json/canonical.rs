@@ -92,14 +92,8 @@ struct Object {
     first: usize,
     /// Whether the members so far lie in the arena just as they stand in the text.
     is_in_order: bool,
-    /// The member being written.
-    name: Name,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Name {
-    start: usize,
-    length: u8,
+    /// The member being written, without its value; none before the first.
+    member: Option<Member>,
     is_ignored: bool,
 }
 
@@ -159,16 +153,16 @@ impl Canonical {
     }
 
     pub(super) fn end_name(&mut self) {
-        let length = self.hold();
-        let start = self.text.start;
+        self.hold();
         let Some(Frame::Object(object)) = self.frames.last_mut() else { unreachable!("names are in objects") };
-        let name = &self.arena[start..];
+        let member = Member::with_name(&self.arena, self.text.start);
         if let Some(last) = self.members[object.first..].last() {
-            object.is_in_order &= last.name(&self.arena) < name;
+            object.is_in_order &= last.compare(&member, &self.arena).is_lt();
         }
-        let step = |tree: &PointerTree, node| tree.member(node, name);
+        let step = |tree: &PointerTree, node| tree.member(node, &self.arena[member.name()]);
         self.node = next_node(self.ignore.as_deref(), object.node, step);
-        object.name = Name { start, length, is_ignored: is_ignored(self.ignore.as_deref(), self.node) };
+        object.is_ignored = is_ignored(self.ignore.as_deref(), self.node);
+        object.member = Some(member);
         self.arena.push(b':');
         self.text = Text::at(self.arena.len());
     }
@@ -193,11 +187,12 @@ impl Canonical {
         match self.frames.last_mut() {
             None => Ok(()),
             Some(Frame::Object(object)) => {
-                let name = object.name;
+                let member = object.member.expect("a value has a name");
                 // An ignored member is held by its name, to see whether it is there twice, and must be
                 // left out when the text is put together.
-                object.is_in_order &= !name.is_ignored;
-                self.end_member(name)
+                object.is_in_order &= !object.is_ignored;
+                let is_ignored = object.is_ignored;
+                self.end_member(member, is_ignored)
             }
             Some(Frame::Array(array)) => {
                 if let Some(outer) = array.behind_ignored.take() {
@@ -222,8 +217,8 @@ impl Canonical {
             Container::Object => {
                 self.put(b"{");
                 let (start, first) = (self.arena.len(), self.members.len());
-                let name = Name::default();
-                Frame::Object(Object { node, outer: self.text, start, first, is_in_order: true, name })
+                let outer = self.text;
+                Frame::Object(Object { node, outer, start, first, is_in_order: true, member: None, is_ignored: false })
             }
         };
         self.frames.push(frame);
@@ -248,20 +243,18 @@ impl Canonical {
             + self.hashers.capacity() * size_of::<Sha256>()
     }
 
-    fn end_member(&mut self, name: Name) -> Result<(), Unreadable> {
+    fn end_member(&mut self, member: Member, is_ignored: bool) -> Result<(), Unreadable> {
         if self.members.len() == MEMBERS_MAX {
             return Err(Unreadable);
         }
-        let value_length = if name.is_ignored {
+        if is_ignored {
             self.drop_text();
-            self.arena.truncate(name.start + usize::from(name.length));
-            None
+            self.members.push(member);
         } else {
             let length = self.hold();
             self.arena.push(b',');
-            Some(length)
-        };
-        self.members.push(Member::new(name.start, name.length, value_length));
+            self.members.push(member.with_value(length));
+        }
         Ok(())
     }
 
@@ -280,8 +273,8 @@ impl Canonical {
     /// Replaces the members at the end of the arena by their text in order.
     fn sort_members(&mut self, object: &Object) -> Result<(), Unreadable> {
         let members = &mut self.members[object.first..];
-        members.sort_unstable_by(|one, other| one.name(&self.arena).cmp(other.name(&self.arena)));
-        if members.windows(2).any(|pair| pair[0].name(&self.arena) == pair[1].name(&self.arena)) {
+        members.sort_unstable_by(|one, other| one.compare(other, &self.arena));
+        if members.windows(2).any(|pair| pair[0].compare(&pair[1], &self.arena).is_eq()) {
             return Err(Unreadable);
         }
         if self.text_length() < MOVED_BYTES_MIN {

@@ -61,6 +61,7 @@ fn small_values_hash_to_their_canonical_text() {
         (r#"{"b":1,"a":[true,null]}"#, r#"{"a":[true,null],"b":1}"#),
         (r#"{"a":{"d":1,"c":2},"":0}"#, r#"{"":0,"a":{"c":2,"d":1}}"#),
         (r#"{"aa":1,"a":2,"a!":3}"#, r#"{"a!":3,"a":2,"aa":1}"#),
+        (r#"{"shipping_b":1,"shipping_a":2,"shipping":3}"#, r#"{"shipping":3,"shipping_a":2,"shipping_b":1}"#),
         (r#""\u0041\/\u00e9\ud83d\ude00""#, r#""A/é😀""#),
         (r#""\u0000\u001F\b\f\n\r\t\u0022\u005c\u007f""#, "\"\\u0000\\u001f\\b\\f\\n\\r\\t\\\"\\\\\u{7f}\""),
     ] {
@@ -202,6 +203,7 @@ fn duplicate_members_are_unreadable() {
         r#"{"a":1,"a":1}"#,
         r#"{"a":1,"b":2,"a":3}"#,
         r#"{"b":1,"a":2,"b":1}"#,
+        r#"{"shipping_a":1,"b":0,"shipping_a":2}"#,
         r#"[{"x":{"a":1,"\u0061":2}}]"#,
         &format!(r#"{{"{0}":1,"{0}":2}}"#, "long".repeat(100)),
     ] {
