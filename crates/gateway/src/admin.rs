@@ -76,6 +76,8 @@ fn router(admin: Admin) -> Router {
         .route("/metrics", get(scrape))
         .merge(api::router(&admin))
         .route("/api/{*path}", any(api::not_found))
+        // Merging takes over the fallback of the API together with the layer around it, which is about /api only.
+        .fallback(nothing_here)
         .layer(from_fn_with_state(Arc::clone(&admin), authorise))
         .with_state(admin)
 }
@@ -86,6 +88,10 @@ async fn authorise(State(admin): State<Arc<Admin>>, request: Request, next: Next
     }
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "send Authorization: Bearer TOKEN\n")
         .into_response()
+}
+
+async fn nothing_here() -> StatusCode {
+    StatusCode::NOT_FOUND
 }
 
 async fn ready(State(admin): State<Arc<Admin>>) -> (StatusCode, String) {
