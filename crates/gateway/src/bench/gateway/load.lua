@@ -1,12 +1,12 @@
 -- The load: a small JSON POST. Arguments: key prefix (empty: no key), number of keys before they repeat (0: never),
--- body. Keys are the prefix and a number from 1 on.
+-- body. Keys are the prefix and a number from 2 on: wrk asks for one request only to look at it.
 
 local prefix, keys_max, number = "", 0, 0
 local before, behind
 
 local function next_request()
    number = number + 1
-   if keys_max > 0 and number > keys_max then number = 1 end
+   if keys_max > 0 and number > keys_max then number = 2 end
    return before .. prefix .. number .. behind
 end
 

@@ -18,7 +18,8 @@ use super::{
     wrk::{Keys, Seen, Wrk},
 };
 
-/// How many keys the row `memory` has.
+/// The keys of the row `memory`; `load.lua` says why they begin with this.
+const FIRST_KEY: u64 = 2;
 const KNOWN_KEYS: u64 = 64;
 
 /// How long a process is loaded before it is measured for the first time.
@@ -132,13 +133,13 @@ impl Bench {
         let unique = format!("unique-{number}-");
         let known = format!("known-{number}-");
         let mut client = Paced::connect(gate.address).await?;
-        for key in 1..=KNOWN_KEYS {
+        for key in FIRST_KEY..=KNOWN_KEYS {
             client.post(Some(&format!("{known}{key}"))).await?;
         }
         rows.push(self.row(Between::Passing, gate.address, &gate.process, Keys::None).await?);
         rows.push(self.row(Between::Unique, gate.address, &gate.process, Keys::Unique(unique.clone())).await?);
         let executed = rows.last().map_or(0, |(_, measured)| measured.seen.requests);
-        let executed = executed.saturating_sub(UNCERTAIN_KEYS).max(1);
+        let executed = executed.saturating_sub(UNCERTAIN_KEYS).max(FIRST_KEY);
         rows.push(self.row(Between::Memory, gate.address, &gate.process, Keys::Known(known, KNOWN_KEYS)).await?);
         let unhurried = self.unhurried(&gate, &mut client, number).await?;
         gate.process.stop().await?;
