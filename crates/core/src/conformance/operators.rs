@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = cases![
     operators_verbs_by_state_and_force,
     resolve_needs_the_fence_and_the_state,
     resolve_after_a_takeover_is_stale,
+    a_completed_record_is_not_resolved_once_more,
     a_resolved_record_is_replayed_and_lives_for_the_retention,
     whoever_still_executes_is_stale_after_a_resolve,
     what_operators_did_is_audited_and_what_was_stale_is_not,
@@ -158,6 +159,19 @@ async fn resolve_after_a_takeover_is_stale(trial: Trial) {
     let taken = trial.acquire(&repeat(&request)).await;
     assert_eq!(trial.resolve(seen, &response(202), true).await, Written::Stale);
     assert_eq!(trial.complete(&taken, &response(201)).await, Written::Done);
+}
+
+async fn a_completed_record_is_not_resolved_once_more(trial: Trial) {
+    let request = request("k");
+    let lease = trial.acquire_and_bring_to(StateName::Completed, &request).await;
+    let before = trial.get(lease.record).await;
+    let seen = Seen::of(&trial.record(&request).await);
+    for force in [false, true] {
+        assert_eq!(trial.resolve(seen, &response(202), force).await, Written::Stale, "force {force}");
+    }
+    assert_eq!(trial.get(lease.record).await, before, "the response that was stored first stays");
+    assert_eq!(*trial.replay(&repeat(&request)).await.response, response(201));
+    assert_eq!(trial.audit(0).await, []);
 }
 
 async fn a_resolved_record_is_replayed_and_lives_for_the_retention(trial: Trial) {
