@@ -13,6 +13,7 @@
 //! | fresh | the gate, just started; the keys of `unique` again, which it has to read from SQLite |
 //!
 //! Rounds are interleaved and figures are medians of rounds, so that a machine whose speed drifts does not favour a row.
+//! Where the CPU time of two proxies is compared, both are loaded at the same time, for the same reason.
 //! CPU time is that of each process, from `/proc`. Whether the upstream was reached as often as it should is counted.
 
 use std::process::ExitCode;

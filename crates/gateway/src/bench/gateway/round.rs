@@ -83,10 +83,19 @@ pub(super) struct Unhurried {
     pub(super) unique: u64,
 }
 
+/// CPU time per request in microseconds, both loaded at the same time: whatever slows the machine down meanwhile slows
+/// both.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beside {
+    pub(super) bare: f64,
+    pub(super) passing: f64,
+}
+
 /// One round.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) rows: Vec<(Between, Measured)>,
+    pub(super) beside: Beside,
     pub(super) unhurried: Unhurried,
 }
 
@@ -141,13 +150,14 @@ impl Bench {
         let executed = rows.last().map_or(0, |(_, measured)| measured.seen.requests);
         let executed = executed.saturating_sub(UNCERTAIN_KEYS).max(FIRST_KEY);
         rows.push(self.row(Between::Memory, gate.address, &gate.process, Keys::Known(known, KNOWN_KEYS)).await?);
+        let beside = self.beside(&gate).await?;
         let unhurried = self.unhurried(&gate, &mut client, number).await?;
         gate.process.stop().await?;
 
         let gate = self.gate(&database).await?;
         rows.push(self.row(Between::Fresh, gate.address, &gate.process, Keys::Known(unique, executed)).await?);
         gate.process.stop().await?;
-        Ok(Round { rows, unhurried })
+        Ok(Round { rows, beside, unhurried })
     }
 
     pub(super) async fn stop(self) {
@@ -210,6 +220,21 @@ impl Bench {
     fn cpu(&self, proxy: &Process) -> anyhow::Result<[Duration; 3]> {
         let upstream = self.upstream.process.pid();
         Ok([cpu::of_process(proxy.pid())?, cpu::of_process(upstream)?, cpu::of_ended_children()?])
+    }
+
+    async fn beside(&self, gate: &Proxy) -> anyhow::Result<Beside> {
+        self.settled().await?;
+        let cpu = || anyhow::Ok([cpu::of_process(self.bare.process.pid())?, cpu::of_process(gate.process.pid())?]);
+        let before = cpu()?;
+        let load = |address| self.wrk.load(address, &Keys::None, self.seconds);
+        let (bare, passing) = tokio::try_join!(load(self.bare.address), load(gate.address))?;
+        let after = cpu()?;
+        let beside = Beside {
+            bare: bare.share_of(after[0].saturating_sub(before[0])),
+            passing: passing.share_of(after[1].saturating_sub(before[1])),
+        };
+        eprintln!("  beside   {:.1} µs bare, {:.1} µs passing", beside.bare, beside.passing);
+        Ok(beside)
     }
 
     async fn unhurried(&self, gate: &Proxy, client: &mut Paced, number: u32) -> anyhow::Result<Unhurried> {

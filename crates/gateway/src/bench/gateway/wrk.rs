@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -78,6 +79,12 @@ impl Wrk {
 // === impl Seen ===
 
 impl Seen {
+    /// What a request had of this CPU time, in microseconds.
+    #[allow(clippy::cast_precision_loss, reason = "counts of a run are far below 2^53")]
+    pub(super) fn share_of(&self, cpu: Duration) -> f64 {
+        cpu.as_secs_f64() * 1e6 / self.requests as f64
+    }
+
     #[allow(clippy::cast_precision_loss, reason = "counts and microseconds of a run are far below 2^53")]
     pub(super) fn per_second(&self) -> f64 {
         self.requests as f64 * 1e6 / self.micros as f64

@@ -1,5 +1,8 @@
 use super::*;
-use crate::bench::gateway::{round::Unhurried, wrk::Seen};
+use crate::bench::gateway::{
+    round::{Beside, Unhurried},
+    wrk::Seen,
+};
 
 /// A row of `requests` within a second, for which the proxy worked `micros` microseconds each.
 fn row(between: Between, requests: u64, micros: u64) -> (Between, Measured) {
@@ -15,16 +18,17 @@ fn row(between: Between, requests: u64, micros: u64) -> (Between, Measured) {
     (between, measured)
 }
 
-fn round(passing_micros: u64) -> Round {
+fn round(passing_micros: u32) -> Round {
     let rows = vec![
         row(Between::Nginx, 20_000, 20),
         row(Between::Bare, 10_000, 40),
-        row(Between::Passing, 10_000, passing_micros),
+        row(Between::Passing, 10_000, passing_micros.into()),
         row(Between::Unique, 7_000, 90),
         row(Between::Memory, 11_000, 30),
         row(Between::Fresh, 6_000, 60),
     ];
-    Round { rows, unhurried: Unhurried { direct: 100, passing: 250, unique: 1_600 } }
+    let beside = Beside { bare: 40.0, passing: f64::from(passing_micros) };
+    Round { rows, beside, unhurried: Unhurried { direct: 100, passing: 250, unique: 1_600 } }
 }
 
 fn report(rounds: impl IntoIterator<Item = Round>) -> Report {
