@@ -205,6 +205,27 @@ impl Record {
         Self { expires_at: now.after(self.retention), state: State::Unknown { since: now, reason }, ..self.clone() }
     }
 
+    /// What a lease that was given back, by *release* or *withdraw*, leaves of this row. `None`: nothing, the
+    /// key is new.
+    ///
+    /// A takeover leaves the abandoned record that it took over. An earlier attempt may have had an effect, so
+    /// the key stays bound to the first request and to the spelling under which the backend may know it. What
+    /// was given back counts as no attempt. The fence is a new one that nobody holds: whatever was sent under
+    /// the old one, a second release as well, is stale.
+    #[must_use]
+    pub fn given_back(&self, fence: Fence, now: Timestamp) -> Option<Self> {
+        (self.attempt > 1).then(|| Self {
+            fence,
+            owner: None,
+            attempt: self.attempt - 1,
+            // The next takeover doubles it again.
+            lease: self.lease / 2,
+            expires_at: now.after(self.retention),
+            state: State::InFlight { lease_until: now },
+            ..self.clone()
+        })
+    }
+
     /// The lease that this in-flight row gives to whoever acquired it.
     #[must_use]
     pub fn leased(&self, length: Duration) -> Lease {

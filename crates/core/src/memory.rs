@@ -136,9 +136,10 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, lease: &Lease) -> Result<Written, StoreError> {
+        let now = self.clock.now();
         let mut table = self.table();
-        let released = table.leased(lease, &[StateName::InFlight], self.clock.now()).is_some();
-        Ok(table.remove_if(released, lease.record))
+        let released = table.leased(lease, &[StateName::InFlight], now).is_some();
+        Ok(table.give_back_if(released, lease.record, now))
     }
 
     async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError> {
@@ -146,8 +147,8 @@ impl Store for MemoryStore {
         let mut table = self.table();
         let withdrawn = table
             .living(record, now)
-            .is_some_and(|row| row.record.owner == Some(owner) && row.record.state.name() == StateName::InFlight);
-        Ok(table.remove_if(withdrawn, record))
+            .is_some_and(|row| row.record.owner == Some(owner) && row.record.state.name() != StateName::Completed);
+        Ok(table.give_back_if(withdrawn, record, now))
     }
 
     async fn get(&self, record: RecordDigest) -> Result<Option<(Record, Option<StoredResponse>)>, StoreError> {
@@ -259,20 +260,30 @@ impl Table {
     }
 
     fn acquire(&mut self, request: &ClaimRequest, terms: (u32, Duration), now: Timestamp) -> Lease {
-        self.last_fence += 1;
+        let fence = self.next_fence();
         let digest = request.id.digest();
         let previous = self.rows.get(&digest).map(|row| &row.record);
-        let record = Record::acquired(request, previous, Fence::new(self.last_fence), terms, now);
+        let record = Record::acquired(request, previous, fence, terms, now);
         let lease = record.leased(record.lease);
         self.rows.insert(digest, Row { record, response: None });
         lease
     }
 
-    fn remove_if(&mut self, allowed: bool, record: RecordDigest) -> Written {
+    fn next_fence(&mut self) -> Fence {
+        self.last_fence += 1;
+        Fence::new(self.last_fence)
+    }
+
+    fn give_back_if(&mut self, allowed: bool, record: RecordDigest, now: Timestamp) -> Written {
         if !allowed {
             return Written::Stale;
         }
-        self.rows.remove(&record);
+        let fence = self.next_fence();
+        if let Some(row) = self.rows.remove(&record)
+            && let Some(abandoned) = row.record.given_back(fence, now)
+        {
+            self.rows.insert(record, Row { record: abandoned, response: None });
+        }
         Written::Done
     }
 

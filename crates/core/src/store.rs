@@ -45,13 +45,15 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Cancelled: send it again.
     async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError>;
 
-    /// Gives the lease back; a repeat executes. Leaves: in flight. Cancelled: send it again; if it was
+    /// Gives the lease back; a repeat executes. Leaves: in flight. The record is absent then, or, after a
+    /// takeover, abandoned as before it; see [`Record::given_back`]. Cancelled: send it again; if it was
     /// applied the second one is stale.
     async fn release(&self, lease: &Lease) -> Result<Written, StoreError>;
 
-    /// Undoes a claim whose caller gave up before anything was sent. Leaves: in flight. It must reach
-    /// the store after that claim; a store whose claims can overtake each other remembers it.
-    /// Cancelled: send it again.
+    /// Undoes a claim whose caller gave up before anything was sent. Leaves: in flight, and unknown, for
+    /// only its own claim knows the owner, and what was not sent is not in doubt. What is left is as after
+    /// [`release`](Self::release). It must reach the store after that claim; a store whose claims can
+    /// overtake each other remembers it. Cancelled: send it again.
     async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError>;
 
     /// Reads a record, with its response if it is completed. Cancelled: nothing happens.

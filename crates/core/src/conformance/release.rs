@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = cases![
     after_a_release_exactly_one_of_the_waiting_repeats_acquires,
     release_after_the_lease_ended_is_accepted_if_nobody_took_over,
     release_after_a_takeover_is_stale,
+    release_of_a_takeover_leaves_what_was_abandoned,
     release_does_not_delete_a_completed_record,
     release_does_not_delete_a_record_that_its_backend_completed,
     release_does_not_delete_an_unknown_record,
@@ -65,6 +66,20 @@ async fn release_after_a_takeover_is_stale(trial: Trial) {
     let taken = trial.acquire(&repeat(&request)).await;
     assert_kept(&trial, &[zombie.clone(), without_owner(&zombie)]).await;
     assert_eq!(trial.complete(&taken, &response(201)).await, Written::Done);
+}
+
+async fn release_of_a_takeover_leaves_what_was_abandoned(trial: Trial) {
+    let request = idempotent("k");
+    trial.acquire(&request).await;
+    trial.advance(LEASE + MOMENT).await;
+    for owner in [repeat(&request).owner, None] {
+        let lease = trial.acquire(&ClaimRequest { owner, spelling: KeySpelling::Quoted, ..request.clone() }).await;
+        trial.advance(MOMENT).await;
+        assert_eq!(trial.release(&lease).await, Written::Done);
+        trial.assert_abandoned_again(&lease).await;
+        assert_kept(&trial, &[lease.clone(), without_owner(&lease)]).await;
+        assert_eq!(trial.complete(&without_owner(&lease), &response(201)).await, Written::Stale);
+    }
 }
 
 async fn release_does_not_delete_a_completed_record(trial: Trial) {

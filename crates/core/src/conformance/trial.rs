@@ -314,6 +314,16 @@ impl Trial {
         lease
     }
 
+    /// What a takeover under `lease` of an [`idempotent`] record leaves when it was given back.
+    pub(super) async fn assert_abandoned_again(&self, lease: &Lease) {
+        let (record, _) = self.get(lease.record).await.expect("an earlier attempt may have had an effect");
+        let now = self.now().await;
+        assert!(record.is_abandoned(now) && record.fence > lease.fence, "{record:?}");
+        assert_eq!((record.attempt, record.lease, record.owner), (lease.attempt - 1, LEASE, None));
+        assert_eq!((record.spelling, record.created_at), (lease.spelling, lease.created_at));
+        assert!(self.same_time(record.expires_at, now.after(RETENTION)), "{record:?}");
+    }
+
     /// All these claims at once, on two handles in turn.
     pub(super) async fn claims_at_once(&self, requests: Vec<ClaimRequest>) -> Vec<Claim> {
         let handles = [self.clone(), self.another().await];

@@ -4,7 +4,7 @@ use super::{
     Case,
     trial::{LEASE, MOMENT, RETENTION, Trial, idempotent, other_body, repeat, request, response},
 };
-use crate::{ClaimRequest, StateName, Written};
+use crate::{ClaimRequest, KeySpelling, StateName, Written};
 
 pub(super) const CASES: &[Case] = cases![
     withdrawal_makes_the_key_new,
@@ -14,7 +14,8 @@ pub(super) const CASES: &[Case] = cases![
     withdrawal_after_the_lease_ended_is_accepted_if_nobody_took_over,
     withdrawal_after_a_takeover_is_stale,
     withdrawal_after_completion_is_stale,
-    withdrawal_of_an_unknown_record_is_stale,
+    what_was_never_sent_does_not_stay_unknown,
+    withdrawal_of_a_takeover_leaves_what_was_abandoned,
     a_second_withdrawal_is_stale,
     withdrawal_of_an_absent_or_expired_record_is_stale,
     the_next_claim_after_a_withdrawal_is_a_new_one,
@@ -73,10 +74,25 @@ async fn withdrawal_after_completion_is_stale(trial: Trial) {
     assert_kept(&trial, &first).await;
 }
 
-async fn withdrawal_of_an_unknown_record_is_stale(trial: Trial) {
+async fn what_was_never_sent_does_not_stay_unknown(trial: Trial) {
     let first = request("k");
-    trial.acquire_and_bring_to(StateName::Unknown, &first).await;
-    assert_kept(&trial, &first).await;
+    trial.acquire(&first).await;
+    trial.advance(LEASE + MOMENT).await;
+    assert_eq!(trial.outcome(&repeat(&first)).await, "unknown");
+    assert_kept(&trial, &repeat(&first)).await;
+    assert_eq!(trial.withdraw(&first).await, Written::Done);
+    assert_eq!(trial.outcome(&repeat(&first)).await, "acquired");
+}
+
+async fn withdrawal_of_a_takeover_leaves_what_was_abandoned(trial: Trial) {
+    let first = idempotent("k");
+    trial.acquire(&first).await;
+    trial.advance(LEASE + MOMENT).await;
+    let second = ClaimRequest { spelling: KeySpelling::Quoted, ..repeat(&first) };
+    let lease = trial.acquire(&second).await;
+    assert_eq!(trial.withdraw(&second).await, Written::Done);
+    trial.assert_abandoned_again(&lease).await;
+    assert_kept(&trial, &second).await;
 }
 
 async fn a_second_withdrawal_is_stale(trial: Trial) {

@@ -65,7 +65,9 @@ fn acquire(
     terms: (u32, Duration),
 ) -> Result<Claim, Failure> {
     let now = session.now();
-    let acquired = Record::acquired(request, previous, session.next_fence()?, terms, now);
+    let fence = session.next_fence()?;
+    session.give(fence);
+    let acquired = Record::acquired(request, previous, fence, terms, now);
     match previous {
         Some(abandoned) if !abandoned.is_expired(now) => take_over(session, abandoned, &acquired)?,
         Some(expired) => {

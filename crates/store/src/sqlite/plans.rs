@@ -36,6 +36,7 @@ fn verbs_on_one_record_find_it_by_its_digest() {
         include_str!("doubt.sql"),
         include_str!("release.sql"),
         include_str!("withdraw.sql"),
+        include_str!("give_back.sql"),
         include_str!("resolve.sql"),
         include_str!("purge.sql"),
     ];

@@ -37,14 +37,18 @@ impl<'a> Session<'a> {
         self.statement(sql)?.execute(parameters)
     }
 
-    /// A fence that was never given before.
+    /// The fence that is given next: never given before, and still to be [given](Self::give).
     pub(super) fn next_fence(&self) -> Result<Fence, rusqlite::Error> {
         let last = match self.last_fence.get() {
             Some(last) => last,
             None => self.statement(include_str!("last_fence.sql"))?.query_row([], |row| row.get(0))?,
         };
-        self.last_fence.set(Some(last + 1));
         Ok(Fence::new(last + 1))
+    }
+
+    /// Says that a row of this transaction has the next fence.
+    pub(super) fn give(&self, fence: Fence) {
+        self.last_fence.set(Some(fence.get()));
     }
 
     /// Must be called before the commit; until then nobody knows the fences that were given.

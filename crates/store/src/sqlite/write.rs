@@ -192,7 +192,10 @@ impl Verb for Release {
                 ":now": session.now().as_micros(),
             },
         )?;
-        Ok(written(changed))
+        match written(changed) {
+            Written::Done => Ok(Written::Done),
+            Written::Stale => give_back(session, self.guard.record, Some(self.guard.fence), self.guard.owner()),
+        }
     }
 }
 
@@ -208,8 +211,35 @@ impl Verb for Withdraw {
                 ":now": session.now().as_micros(),
             },
         )?;
-        Ok(written(changed))
+        match written(changed) {
+            Written::Done => Ok(Written::Done),
+            Written::Stale => give_back(session, self.record, None, Some(self.owner.as_bytes())),
+        }
     }
+}
+
+/// Gives a takeover back, by its fence (*release*) or by its owner alone (*withdraw*).
+fn give_back(
+    session: &Session<'_>,
+    record: RecordDigest,
+    fence: Option<Fence>,
+    owner: Option<&[u8; 16]>,
+) -> Result<Written, Failure> {
+    let next = session.next_fence()?;
+    let changed = session.execute(
+        include_str!("give_back.sql"),
+        named_params! {
+            ":record": record.as_bytes(),
+            ":fence": fence.map(Fence::get),
+            ":owner": owner,
+            ":next": next.get(),
+            ":now": session.now().as_micros(),
+        },
+    )?;
+    if written(changed) == Written::Done {
+        session.give(next);
+    }
+    Ok(written(changed))
 }
 
 impl Verb for Reap {

@@ -25,6 +25,9 @@ pub(super) struct Slot {
 struct Row {
     record: Record,
     response: Option<StoredResponse>,
+    /// A takeover was given back: the record has a new fence that no answer told. It is greater than the one
+    /// that stands here, and known once somebody reads it.
+    fence_is_hidden: bool,
 }
 
 /// When a call took effect, and how exactly that is known.
@@ -41,7 +44,9 @@ impl Slot {
     pub(super) fn explain(&self, call: &Call, reply: &Reply, at: Moment) -> Vec<Self> {
         match (call, reply) {
             (Call::Reap, Reply::Reaped(_)) => self.reaped(at),
-            (Call::Get(_), Reply::Found(found)) => self.reads_as(found, at).then(|| self.clone()).into_iter().collect(),
+            (Call::Get(_), Reply::Found(found)) => {
+                self.reads_as(found, at).then(|| self.read(found)).into_iter().collect()
+            }
             (Call::Claim(request), Reply::Claim(claim)) => self.claimed(request, claim, at).into_iter().collect(),
             (call, Reply::Written(written)) => {
                 let (expected, after) = self.written(call, at);
@@ -56,9 +61,26 @@ impl Slot {
         match (self.living(at), found) {
             (None, None) => true,
             (Some(row), Some((record, response))) => {
-                at.settle_record(record, &row.record) == row.record && *response == row.response
+                let is_newer = row.fence_is_hidden && record.fence > row.record.fence;
+                let fence = if is_newer { record.fence } else { row.record.fence };
+                let expected = Record { fence, ..row.record.clone() };
+                is_newer == row.fence_is_hidden
+                    && at.settle_record(record, &expected) == expected
+                    && *response == row.response
             }
             (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+
+    /// After a read that can be right: a fence that it showed is hidden no longer.
+    fn read(&self, found: &Found) -> Self {
+        match (&self.row, found) {
+            (Some(row), Some((Record { fence, .. }, _))) if row.fence_is_hidden => {
+                let record = Record { fence: *fence, ..row.record.clone() };
+                let row = Row { record, fence_is_hidden: false, ..row.clone() };
+                Self { row: Some(row), last_fence: Some(*fence) }
+            }
+            _ => self.clone(),
         }
     }
 
@@ -83,7 +105,8 @@ impl Slot {
                 let record = Record::acquired(request, previous, fence, (attempt, lease), at.now);
                 let grew = self.last_fence.is_none_or(|last| fence > last);
                 let is_explained = grew && same(&Claim::Acquired(record.leased(lease)));
-                let after = Self { row: Some(Row { record, response: None }), last_fence: Some(fence) };
+                let after =
+                    Self { row: Some(Row { record, response: None, fence_is_hidden: false }), last_fence: Some(fence) };
                 is_explained.then_some(after)
             }
             Decision::Doubt(reason) => same(&Claim::Unknown(Doubted { reason: reason.clone(), since: at.now }))
@@ -98,7 +121,7 @@ impl Slot {
             Call::Extend(lease, length) => self.leased(lease, in_flight, at).map(|row| self.extended(row, *length, at)),
             Call::Complete(lease, response) => self.completed(lease, response, at),
             Call::Doubt(lease, reason) => self.leased(lease, in_flight, at).map(|_| self.doubted(reason.clone(), at)),
-            Call::Release(lease) => self.leased(lease, in_flight, at).map(|_| self.absent()),
+            Call::Release(lease) => self.leased(lease, in_flight, at).map(|row| self.given_back(row, at)),
             Call::Withdraw(_, owner) => self.withdrawn(*owner, at),
             Call::Resolve(seen, response) => self.resolved(*seen, response, at),
             Call::Purge(seen, force) => self.purged(*seen, *force, at),
@@ -110,8 +133,14 @@ impl Slot {
     fn leased(&self, lease: &Lease, states: &[StateName], at: Moment) -> Option<&Row> {
         self.living(at).filter(|row| {
             let is_owner = lease.owner.is_none() || row.record.owner == lease.owner;
-            row.record.fence == lease.fence && is_owner && states.contains(&row.record.state.name())
+            let is_fence = !row.fence_is_hidden && row.record.fence == lease.fence;
+            is_fence && is_owner && states.contains(&row.record.state.name())
         })
+    }
+
+    fn seen(&self, seen: Seen, at: Moment) -> Option<&Record> {
+        let row = self.living(at).filter(|row| !row.fence_is_hidden);
+        row.map(|row| &row.record).filter(|record| seen.is_still(record))
     }
 
     fn extended(&self, row: &Row, length: Duration, at: Moment) -> Self {
@@ -132,32 +161,41 @@ impl Slot {
     fn with_response(&self, mut record: Record, response: &StoredResponse, at: Moment) -> Self {
         record.state = State::Completed { completed_at: at.now, status: response.status };
         record.expires_at = at.now.after(record.retention);
-        Self { row: Some(Row { record, response: Some(response.clone()) }), ..self.clone() }
+        let response = Some(response.clone());
+        Self { row: Some(Row { record, response, fence_is_hidden: false }), ..self.clone() }
     }
 
     fn doubted(&self, reason: DoubtReason, at: Moment) -> Self {
-        let row = self.row.as_ref().map(|row| Row { record: row.record.doubted(reason, at.now), response: None });
+        let row = self.row.clone().map(|row| Row { record: row.record.doubted(reason, at.now), ..row });
         Self { row, ..self.clone() }
     }
 
     fn withdrawn(&self, owner: Owner, at: Moment) -> Option<Self> {
         let row = self.living(at)?;
-        let is_own = row.record.owner == Some(owner) && row.record.state.name() == StateName::InFlight;
-        is_own.then(|| self.absent())
+        let is_own = row.record.owner == Some(owner) && row.record.state.name() != StateName::Completed;
+        is_own.then(|| self.given_back(row, at))
+    }
+
+    /// Nothing is left, or the abandoned record that was taken over.
+    fn given_back(&self, row: &Row, at: Moment) -> Self {
+        match row.record.given_back(row.record.fence, at.now) {
+            Some(record) => Self { row: Some(Row { record, response: None, fence_is_hidden: true }), ..self.clone() },
+            None => self.absent(),
+        }
     }
 
     /// The owner goes, so that no execution takes the operator's response for its own.
     fn resolved(&self, seen: Seen, response: &StoredResponse, at: Moment) -> Option<Self> {
-        let Row { record, .. } = self.living(at)?;
+        let record = self.seen(seen, at)?;
         let is_open = matches!(record.state.name(), StateName::InFlight | StateName::Unknown);
         let resolved = Record { owner: None, ..record.clone() };
-        (seen.is_still(record) && is_open).then(|| self.with_response(resolved, response, at))
+        is_open.then(|| self.with_response(resolved, response, at))
     }
 
     fn purged(&self, seen: Seen, force: bool, at: Moment) -> Option<Self> {
-        let Row { record, .. } = self.living(at)?;
+        let record = self.seen(seen, at)?;
         let is_live = record.state.name() == StateName::InFlight && !record.is_abandoned(at.now);
-        (seen.is_still(record) && (force || !is_live)).then(|| self.absent())
+        (force || !is_live).then(|| self.absent())
     }
 
     /// A pass may leave out a record that somebody else holds just then, but never doubt a wrong one.
