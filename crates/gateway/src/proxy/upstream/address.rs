@@ -82,7 +82,7 @@ impl FromStr for UpstreamAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let value = || text.to_owned();
+        let value = || without_credentials(text);
         if !text.contains("://") {
             return Err(AddressError::NoScheme(value()));
         }
@@ -109,6 +109,13 @@ impl FromStr for UpstreamAddress {
             _ => Err(AddressError::Unreadable(value())),
         }
     }
+}
+
+/// The address as errors may show it: they end in logs, and passwords must not.
+fn without_credentials(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").map_or(("", text), |(scheme, rest)| (&text[..scheme.len() + 3], rest));
+    // The last one, wherever it stands: a password with a slash in it is still one.
+    rest.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, host)| format!("{scheme}…@{host}"))
 }
 
 impl fmt::Display for UpstreamAddress {
@@ -153,7 +160,10 @@ mod tests {
             ("http://app:", E::Unreadable(value("http://app:"))),
             ("http://app:99999", E::Unreadable(value("http://app:99999"))),
             ("http://app:0", E::Port(value("http://app:0"))),
-            ("http://me:secret@app", E::User(value("http://me:secret@app"))),
+            ("http://me:secret@app", E::User(value("http://…@app"))),
+            ("https://me:secret@app", E::Https(value("https://…@app"))),
+            ("http://me:se/c?r#e@t@app", E::Unreadable(value("http://…@app"))),
+            ("me:secret@app", E::NoScheme(value("…@app"))),
             ("http://app/?x=1", E::Query(value("http://app/?x=1"))),
             ("http://app/#top", E::Unreadable(value("http://app/#top"))),
         ] {
