@@ -11,6 +11,7 @@ mod admin;
 mod bench;
 mod check;
 mod config;
+mod demo;
 mod metrics;
 mod proxy;
 mod records;
@@ -34,6 +35,7 @@ enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
     Records(records::Arguments),
+    Demo(demo::Arguments),
     Storm(storm::Arguments),
     Bench(bench::Arguments),
 }
@@ -44,6 +46,7 @@ async fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
         Command::Records(arguments) => records::run(arguments).await,
+        Command::Demo(arguments) => demo::run(arguments).await,
         Command::Storm(arguments) => storm::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
     };
