@@ -174,13 +174,21 @@ impl Route {
 }
 
 impl Route {
-    /// Takes over what the route of the same name in an earlier configuration leaves behind.
-    fn succeed(&mut self, previous: &Self) {
-        let mut superseded = previous.superseded_rules.clone();
-        let until = Instant::now() + previous.policy.retention;
-        superseded.push(Superseded { rules: Arc::clone(&previous.rules), until });
-        superseded.retain(|superseded| superseded.is_in_use() && superseded.rules.digest() != self.rules.digest());
-        self.superseded_rules = superseded;
+    /// Takes over the rules that an earlier configuration leaves behind, beside those that it had already.
+    fn succeed(&mut self, left_behind: &[Superseded]) {
+        for superseded in left_behind {
+            remember(&mut self.superseded_rules, superseded);
+        }
+        self.superseded_rules.retain(|superseded| superseded.rules.digest() != self.rules.digest());
+    }
+}
+
+/// Adds rules that are still in use; the same rules stand there once, until the later of their ends.
+fn remember(list: &mut Vec<Superseded>, rules: &Superseded) {
+    match list.iter_mut().find(|each| each.rules.digest() == rules.rules.digest()) {
+        Some(known) => known.until = known.until.max(rules.until),
+        None if rules.is_in_use() => list.push(rules.clone()),
+        None => {}
     }
 }
 
@@ -228,16 +236,24 @@ impl Routes {
 
     /// Takes over what an earlier configuration leaves behind: its records are compared under the
     /// rules that they were made with until they have ended.
+    ///
+    /// Each route takes over the rules of all: a request that was one route's may be another's now.
     #[must_use]
     pub fn succeeding(mut self, previous: &Self) -> Self {
+        let left_behind = previous.left_behind();
         let routes = self.matched.iter_mut().map(|(_, route)| route).chain(std::iter::once(&mut self.default));
-        for route in routes {
-            let of_the_same_name = previous.iter().find(|(_, previous)| previous.name == route.name);
-            if let Some((_, previous)) = of_the_same_name {
-                Arc::make_mut(route).succeed(previous);
-            }
-        }
+        routes.for_each(|route| Arc::make_mut(route).succeed(&left_behind));
         self
+    }
+
+    fn left_behind(&self) -> Vec<Superseded> {
+        let mut left_behind = Vec::new();
+        for (_, route) in self.iter() {
+            let until = Instant::now() + route.policy.retention;
+            remember(&mut left_behind, &Superseded { rules: Arc::clone(&route.rules), until });
+            route.superseded_rules.iter().for_each(|superseded| remember(&mut left_behind, superseded));
+        }
+        left_behind
     }
 
     /// The route of a request; its path is normalised first.

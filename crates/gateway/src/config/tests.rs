@@ -101,7 +101,7 @@ fn every_key_of_a_route_reaches_the_route() {
     assert_eq!(policy.disposition(429), Disposition::Store);
     assert_eq!(policy.disposition(500), Disposition::Ambiguous);
     assert_eq!((route.upstream_timeout.as_secs(), route.idle_timeout.as_secs()), (10, 11));
-    assert_eq!(route.superseded_rules.len(), 2, "of the old secret, and of none");
+    assert_eq!(route.superseded_rules.len(), 4, "of the old secret and of none, its own and those of the defaults");
     let scope_secret: &[u8] = route.scope_secret.as_deref().unwrap();
     assert_eq!(scope_secret, b"another secret of 16 bytes", "a new secret in front changes no scope");
 }
