@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use arc_swap::ArcSwapOption;
 use axum::{
     Router,
     extract::{Request, State},
@@ -18,7 +19,10 @@ use crate::{
     config::Token,
     metrics::{self, Metrics},
     records::desk::Desk,
-    serve::health::Health,
+    serve::{
+        health::Health,
+        reload::{LastReload, Parts},
+    },
 };
 
 mod api;
@@ -29,16 +33,22 @@ mod api;
 #[derive(Debug)]
 pub(crate) struct Admin {
     /// What callers must show; everybody is answered without one.
-    pub(crate) token: Option<Token>,
+    token: SharedToken,
     /// What `/readyz` answers from.
-    pub(crate) health: Arc<Health>,
+    health: Arc<Health>,
     /// What `/metrics` answers from.
-    pub(crate) metrics: Arc<Metrics>,
+    metrics: Arc<Metrics>,
     /// Knows how many executions there are now.
-    pub(crate) executions: Handle,
+    executions: Handle,
+    /// Whether what is in force is what was written last.
+    last_reload: Arc<LastReload>,
     /// What `/api` works on.
-    pub(crate) desk: Desk,
+    desk: Desk,
 }
+
+/// The token that holds now, if any; clones share it, so that a reload reaches the listener.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedToken(Arc<ArcSwapOption<Token>>);
 
 const PAGE: &str = "<!doctype html>
 <html lang=\"en\">
@@ -47,9 +57,10 @@ const PAGE: &str = "<!doctype html>
 <h1>oncegate</h1>
 <ul>
 <li><a href=\"/healthz\">/healthz</a>: the process lives
-<li><a href=\"/readyz\">/readyz</a>: the store answers and nothing drains
+<li><a href=\"/readyz\">/readyz</a>: the store can be read and written, and nothing drains
 <li><a href=\"/metrics\">/metrics</a>: what is counted, for Prometheus
 <li><a href=\"/api/records\">/api/records</a>, <a href=\"/api/audit\">/api/audit</a>: what operators see and did
+<li><a href=\"/api/reload\">/api/reload</a>: how the last reload of the configuration ended
 </ul>
 </html>
 ";
@@ -96,6 +107,8 @@ async fn nothing_here() -> StatusCode {
 
 async fn ready(State(admin): State<Arc<Admin>>) -> (StatusCode, String) {
     match admin.health.ready(Instant::now()) {
+        // Still ready: what was in force before is in force.
+        Ok(()) if admin.last_reload.is_refused() => (StatusCode::OK, "ready; the last reload was refused\n".to_owned()),
         Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
         Err(unready) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", unready.as_str())),
     }
@@ -108,11 +121,36 @@ async fn scrape(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
 // === impl Admin ===
 
 impl Admin {
+    /// Tells about these parts of a gate.
+    pub(crate) fn new(parts: &Parts, health: Arc<Health>, last_reload: Arc<LastReload>, desk: Desk) -> Self {
+        let (token, metrics, executions) = (parts.token.clone(), Arc::clone(&parts.metrics), parts.guard.clone());
+        Self { token, health, metrics, executions, last_reload, desk }
+    }
+
     fn allows(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.token else { return true };
+        let token = self.token.0.load();
+        let Some(token) = &*token else { return true };
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (shown.next(), shown.next()) else { return false };
         bearer(value.as_bytes()).is_some_and(|shown| token.is(shown))
+    }
+}
+
+// === impl SharedToken ===
+
+impl SharedToken {
+    /// The first one.
+    pub(crate) fn new(token: Option<Token>) -> Self {
+        Self(Arc::new(ArcSwapOption::from_pointee(token)))
+    }
+
+    /// From now on callers must show this one.
+    pub(crate) fn replace(&self, token: Option<Token>) {
+        self.0.store(token.map(Arc::new));
+    }
+
+    fn is_none(&self) -> bool {
+        self.0.load().is_none()
     }
 }
 

@@ -19,6 +19,7 @@ use oncegate_tower::{Route, Routes};
 
 use crate::{proxy::UpstreamAddress, store_address::StoreAddress};
 
+mod difference;
 mod kind;
 mod origin;
 mod print;
@@ -34,6 +35,7 @@ mod warning;
 mod written;
 
 pub(crate) use self::{
+    difference::RouteChange,
     kind::length_text,
     origin::Faults,
     route_kind::{key_source_text, matcher_text, scope_part_text},
@@ -92,6 +94,7 @@ pub(crate) struct Config {
     pub(crate) routes: Routes,
     /// Choices that are allowed and risky, in sentences.
     pub(crate) warnings: Vec<String>,
+    secrets: Secrets,
     effective: Vec<Effective>,
 }
 
@@ -235,6 +238,7 @@ fn read(
         store: store_settings,
         routes,
         warnings,
+        secrets,
         effective,
     })
 }

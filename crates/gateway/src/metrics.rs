@@ -19,7 +19,7 @@ mod route_counters;
 mod tests;
 
 use self::{
-    labels::{ReapLabels, StaleLabels, StoreErrorLabels},
+    labels::{ReapLabels, ReloadLabels, StaleLabels, StoreErrorLabels},
     route_counters::RouteCounters,
 };
 
@@ -47,6 +47,8 @@ const UNCOOPERATIVE: &str = "oncegate_uncooperative_responses";
 const FAILED_OPEN: &str = "oncegate_failed_open_requests";
 const CLIENTS_LEFT: &str = "oncegate_clients_left";
 const REAPED: &str = "oncegate_reaped_records";
+const CONFIG_RELOADS: &str = "oncegate_config_reloads";
+const CONFIG_LAST_RELOAD_FAILED: &str = "oncegate_config_last_reload_failed";
 const BUILD: &str = "oncegate_build";
 
 /// The media type of [`Metrics::encode`].
@@ -81,6 +83,8 @@ pub(crate) struct Metrics {
     failed_open: Counter,
     clients_left: Counter,
     reaped: Family<ReapLabels, Counter>,
+    config_reloads: Family<ReloadLabels, Counter>,
+    config_last_reload_failed: Gauge,
 }
 
 /// How many records are in which state.
@@ -117,6 +121,8 @@ impl Metrics {
             failed_open: Counter::default(),
             clients_left: Counter::default(),
             reaped: Family::default(),
+            config_reloads: Family::default(),
+            config_last_reload_failed: Gauge::default(),
         };
         metrics.registered()
     }
@@ -129,9 +135,8 @@ impl Metrics {
         text
     }
 
-    /// The store was asked how many records it has.
+    /// The store said how many records it has.
     pub(crate) fn counted(&self, census: &Census) {
-        self.store_up.set(1);
         let set = |gauge: &Gauge, count: u64| gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         set(&self.records.in_flight, census.in_flight);
         set(&self.records.abandoned, census.abandoned);
@@ -139,9 +144,21 @@ impl Metrics {
         set(&self.records.completed, census.completed);
     }
 
-    /// The store did not say how many records it has. The numbers of records stay what they were.
-    pub(crate) fn not_counted(&self) {
-        self.store_up.set(0);
+    /// Whether the store could be read and written. The numbers of records stay what they were if not.
+    pub(crate) fn store_tried(&self, is_up: bool) {
+        self.store_up.set(i64::from(is_up));
+    }
+
+    /// Requests are counted by these routes as well from now on.
+    pub(crate) fn add_routes(&self, routes: &Routes) {
+        self.routes.add(routes);
+    }
+
+    /// Another configuration was taken over, or refused.
+    pub(crate) fn config_reloaded(&self, is_done: bool) {
+        let result = if is_done { "done" } else { "refused" };
+        self.config_reloads.get_or_create(&ReloadLabels { result }).inc();
+        self.config_last_reload_failed.set(i64::from(!is_done));
     }
 
     /// The reaper did a pass.
@@ -172,7 +189,12 @@ impl Metrics {
             (ABANDONED_RECORDS, "Records whose executor died, waiting for a takeover", &self.records.abandoned),
             (UNKNOWN_RECORDS, "Records that wait for an operator", &self.records.unknown),
             (COMPLETED_RECORDS, "Records with a stored response", &self.records.completed),
-            (STORE_UP, "Whether the store answered when it was last asked", &self.store_up),
+            (STORE_UP, "Whether the store could be read and written when it was last tried", &self.store_up),
+            (
+                CONFIG_LAST_RELOAD_FAILED,
+                "Whether the last reload was refused, so that an earlier configuration is in force",
+                &self.config_last_reload_failed,
+            ),
         ] {
             registry.register(name, help, gauge.clone());
         }
@@ -192,6 +214,7 @@ impl Metrics {
         registry.register(STALE_WRITES, "Writes that came too late and changed nothing", self.stale_writes.clone());
         registry.register(STORE_ERRORS, "What the store could not do", self.store_errors.clone());
         registry.register(REAPED, "Records that the reaper deleted or gave up", self.reaped.clone());
+        registry.register(CONFIG_RELOADS, "Reloads of the configuration", self.config_reloads.clone());
         registry.register(BUILD, "What is running", Info::new([("version", env!("CARGO_PKG_VERSION"))].to_vec()));
         self.registry = registry;
         self

@@ -10,15 +10,22 @@ mod announce;
 mod census;
 mod gate;
 pub(crate) mod health;
+mod live_records;
 mod log;
+mod probe;
 mod reaper;
+pub(crate) mod reload;
 pub(crate) mod route_table;
 mod running;
 mod signals;
 #[cfg(test)]
 mod tests;
 
-use self::{gate::Gate, log::LogFormat, signals::Signals};
+use self::{
+    gate::Gate,
+    log::LogFormat,
+    signals::{Demand, Signals},
+};
 
 // === types ===
 
@@ -48,7 +55,8 @@ Examples:
   oncegate serve --config /etc/oncegate.toml --listen 0.0.0.0:8080
   ONCEGATE__DEFAULTS__WAIT=2s oncegate serve --upstream http://app:8000 --print-config
 
-SIGTERM and SIGINT stop it after what is running has ended; a second one stops it at once.";
+SIGTERM and SIGINT stop it after what is running has ended; a second one stops it at once.
+SIGHUP reads the configuration again; a faulty one is refused and changes nothing.";
 
 /// Wrong usage or configuration, as clap has it for wrong flags: starting again cannot help.
 const EXIT_USAGE: u8 = 2;
@@ -72,12 +80,19 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     log::start(arguments.log_format, &arguments.log)?;
     let mut signals = Signals::new().context("signals cannot be listened for")?;
-    let mut running = Gate::prepare(config).await?.start(arguments.log_format).await?;
+    let (mut running, mut reloader) =
+        Gate::prepare(config).await?.start(arguments.log_format, arguments.config).await?;
 
-    tokio::select! {
-        signal = signals.stop() => tracing::info!(signal, "stopping"),
-        () = running.ended() => anyhow::bail!("the listener ended by itself"),
-    }
+    let signal = loop {
+        tokio::select! {
+            demand = signals.next() => match demand {
+                Demand::Stop(signal) => break signal,
+                Demand::Reload => reloader.reload(),
+            },
+            () = running.ended() => anyhow::bail!("the listener ended by itself"),
+        }
+    };
+    tracing::info!(signal, "stopping");
     tokio::select! {
         cut = running.stop() => Ok(cut.exit_code()),
         signal = signals.stop() => {

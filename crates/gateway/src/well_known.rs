@@ -49,6 +49,11 @@ impl Published {
         Self(Arc::new(ArcSwap::from_pointee(policy::of(routes))))
     }
 
+    /// Publishes the policy of other routes, on every clone.
+    pub(crate) fn replace(&self, routes: &Routes) {
+        self.0.store(Arc::new(policy::of(routes)));
+    }
+
     fn answer<B>(&self, method: &Method, path: &str) -> Option<Response<ResponseBody<B>>> {
         let below = path.strip_prefix(POLICY_PATH)?;
         if !below.is_empty() && !below.starts_with('/') {

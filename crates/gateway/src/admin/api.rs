@@ -37,6 +37,7 @@ pub(super) fn router(admin: &Arc<Admin>) -> Router<Arc<Admin>> {
         .route("/api/records/{record}", get(show))
         .route("/api/records/{record}/{verb}", post(rule))
         .route("/api/audit", get(audit))
+        .route("/api/reload", get(reload))
         .layer(from_fn_with_state(Arc::clone(admin), refuse_other_origins))
 }
 
@@ -97,6 +98,15 @@ async fn audit(State(admin): State<Arc<Admin>>, Query(parameters): Parameters) -
     let entries = admin.desk.audit(query::rows(&parameters)?).await?;
     let entries: Vec<_> = entries.iter().map(json::of_entry).collect();
     Ok(Json(json!({ "audit": entries })))
+}
+
+/// Read only: who may change the configuration is who may write its file and send the process a signal.
+async fn reload(State(admin): State<Arc<Admin>>) -> Json<Value> {
+    let last = admin.last_reload.get().map(|last| {
+        let result = if last.faults.is_empty() { "done" } else { "refused" };
+        json!({ "at": json::time(last.at), "result": result, "faults": last.faults })
+    });
+    Json(json!({ "last": last }))
 }
 
 async fn one(admin: &Admin, text: &str) -> Result<Record, Problem> {

@@ -1,12 +1,12 @@
 //! Secrets: written in place or read from files, never shown.
 
-use std::{fs, sync::Arc};
+use std::{fmt, fs, sync::Arc};
 
 use oncegate_core::fingerprint::Secret;
 
 use super::{
     kind::{Masked, TextOf},
-    origin::Sourced,
+    origin::{Fault, Origin, Sourced},
     section::Section,
 };
 
@@ -16,9 +16,9 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct Secrets(Vec<Named>);
 
-#[derive(Debug)]
 struct Named {
     secret: Secret,
+    id_origin: Origin,
     key: Arc<[u8]>,
 }
 
@@ -105,7 +105,7 @@ impl Secrets {
                 continue;
             }
             match Secret::new(&id.value, key.value.as_bytes()) {
-                Ok(secret) => secrets.push(Named { secret, key: key.value.as_bytes().into() }),
+                Ok(secret) => secrets.push(Named { secret, id_origin: id.origin, key: key.value.as_bytes().into() }),
                 Err(error) => section.fault(&key.origin, error.to_string()),
             }
         }
@@ -117,10 +117,32 @@ impl Secrets {
         self.0.iter().rev().map(|named| &named.secret)
     }
 
+    /// Secrets that have another value than the secrets of the same id in `running`. Only the id enters the rules
+    /// digest, so fingerprints under both would be compared as if they were made with one key.
+    pub(super) fn changed_values(&self, running: &Self) -> Vec<Fault> {
+        let is_changed = |named: &&Named| {
+            let mut of_the_same_id = running.0.iter().filter(|before| before.secret.id() == named.secret.id());
+            of_the_same_id.any(|before| before.key != named.key)
+        };
+        let fault = |named: &Named| {
+            let text = format!("id {:?} has another value than before: a new secret needs a new id", named.secret.id());
+            Fault::new(&named.id_origin, text)
+        };
+        self.0.iter().filter(is_changed).map(fault).collect()
+    }
+
     /// What credentials in scopes are digested with: the last, so that a new secret in front of it
     /// does not make every caller another one, and thereby every key new.
     pub(super) fn scope(&self) -> Option<Arc<[u8]>> {
         self.0.last().map(|named| Arc::clone(&named.key))
+    }
+}
+
+// === impl Named ===
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Named").field(&self.secret.id()).finish()
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Section {
 }
 
 /// Which table: it decides how messages, variables and `--print-config` call it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum SectionName {
     /// Outside of any table.
     Top,
@@ -211,7 +211,7 @@ impl Section {
 
 impl SectionName {
     /// Stands before a key's name in messages.
-    fn prefix(&self) -> String {
+    pub(super) fn prefix(&self) -> String {
         match self {
             Self::Top => String::new(),
             Self::Table(name) => format!("[{name}] "),

@@ -39,6 +39,12 @@ pub(super) struct ReapLabels {
     pub(super) what: &'static str,
 }
 
+/// Labels of `oncegate_config_reloads_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ReloadLabels {
+    pub(super) result: &'static str,
+}
+
 pub(super) fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Unavailable => "unavailable",

@@ -20,7 +20,7 @@ use super::{
 pub(super) struct RouteCounters {
     requests: Family<RequestLabels, Counter>,
     upstream: UpstreamFamily,
-    by_route: ArcSwap<HashMap<Arc<str>, RouteSeries>>,
+    by_route: ArcSwap<HashMap<Arc<str>, Arc<RouteSeries>>>,
 }
 
 pub(super) type UpstreamFamily = Family<RouteLabels, Histogram, fn() -> Histogram>;
@@ -43,9 +43,18 @@ impl RouteCounters {
             upstream: Family::new_with_constructor(|| Histogram::new(UPSTREAM_BUCKETS)),
             by_route: ArcSwap::default(),
         };
-        let series = routes.iter().map(|(_, route)| (Arc::clone(&route.name), RouteSeries::new(&route.name)));
-        counters.by_route.store(Arc::new(series.collect()));
+        counters.add(routes);
         counters
+    }
+
+    /// Counts by these routes as well. Those that were there stay: requests that they began are still to be
+    /// answered, and a counter that vanished would look like a restart.
+    pub(super) fn add(&self, routes: &Routes) {
+        let mut by_route = HashMap::clone(&self.by_route.load());
+        for (_, route) in routes.iter() {
+            by_route.entry(Arc::clone(&route.name)).or_insert_with(|| Arc::new(RouteSeries::new(&route.name)));
+        }
+        self.by_route.store(Arc::new(by_route));
     }
 
     /// The family of `oncegate_requests_total`.

@@ -76,16 +76,48 @@ fn a_census_sets_the_gauges() {
         "oncegate_abandoned_records 2",
         "oncegate_completed_records 3",
         "oncegate_unknown_records 4",
-        "oncegate_store_up 1",
         "oncegate_reaped_records_total{what=\"expired\"} 5",
         "oncegate_reaped_records_total{what=\"abandoned\"} 6",
     ] {
         has(&text, line);
     }
-    metrics.not_counted();
+    metrics.store_tried(true);
+    has(&metrics.encode(0), "oncegate_store_up 1");
+    metrics.store_tried(false);
     let text = metrics.encode(0);
     has(&text, "oncegate_store_up 0");
     has(&text, "oncegate_unknown_records 4");
+}
+
+#[test]
+fn routes_of_another_configuration_are_counted_beside_the_earlier_ones() {
+    let metrics = metrics();
+    let answered = |route| metrics.observe(&Event::Answered { route, outcome: Outcome::Executed, status: 201 });
+    answered("defaults");
+    metrics.add_routes(&Routes::all(Route::gateway("other", Backend::Plain)));
+    answered("other");
+    // It began before the routes changed.
+    answered("defaults");
+    let text = metrics.encode(0);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="executed",status="2xx"} 2"#);
+    has(&text, r#"oncegate_requests_total{route="other",outcome="executed",status="2xx"} 1"#);
+}
+
+#[test]
+fn the_last_reload_is_told_apart() {
+    let metrics = metrics();
+    has(&metrics.encode(0), "oncegate_config_last_reload_failed 0");
+    metrics.config_reloaded(false);
+    has(&metrics.encode(0), "oncegate_config_last_reload_failed 1");
+    metrics.config_reloaded(true);
+    let text = metrics.encode(0);
+    for line in [
+        "oncegate_config_last_reload_failed 0",
+        "oncegate_config_reloads_total{result=\"done\"} 1",
+        "oncegate_config_reloads_total{result=\"refused\"} 1",
+    ] {
+        has(&text, line);
+    }
 }
 
 #[test]
@@ -98,6 +130,7 @@ fn the_documentation_has_every_metric() {
     metrics.observe(&Event::Stale { verb: "extend", fence });
     metrics.observe(&Event::StoreFailed { verb: "extend", kind: ErrorKind::Unavailable });
     metrics.reaped(Reaped { expired: 1, doubted: 1 });
+    metrics.config_reloaded(true);
     let text = metrics.encode(0);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let full = |(name, kind): (&str, &str)| match kind {

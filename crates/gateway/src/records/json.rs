@@ -64,6 +64,7 @@ pub(crate) fn of_entry(entry: &AuditEntry) -> Value {
     })
 }
 
-fn time(moment: Timestamp) -> Value {
+/// RFC 3339, in UTC, to the microsecond.
+pub(crate) fn time(moment: Timestamp) -> Value {
     json!(jiff::Timestamp::from_microsecond(moment.as_micros()).unwrap_or(jiff::Timestamp::MAX).to_string())
 }

@@ -9,10 +9,18 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::{ServiceBuilder, layer::layer_fn};
 
-use super::{announce, census::Census, health::Health, log::LogFormat, reaper::Reaper, running::Running};
+use super::{
+    announce,
+    census::Census,
+    health::{Health, Observers},
+    log::LogFormat,
+    reaper::Reaper,
+    reload::{LastReload, Parts, Reloader},
+    running::Running,
+};
 use crate::{
-    admin::{self, Admin},
-    config::Config,
+    admin::{self, Admin, SharedToken},
+    config::{Config, Sources},
     metrics::Metrics,
     proxy::{self, AcceptSettings, ProtectedHeaders, Upstream},
     records::desk::Desk,
@@ -41,40 +49,54 @@ impl Gate {
         Ok(Self { config, store, listener, admin_listener })
     }
 
-    /// Says what it does and starts to serve.
+    /// Says what it does and starts to serve; `sources` are read again at a reload.
     ///
     /// # Errors
     /// When a listener does not say its address.
-    pub(super) async fn start(self, log: LogFormat) -> anyhow::Result<Running> {
+    pub(super) async fn start(self, log: LogFormat, sources: Sources) -> anyhow::Result<(Running, Reloader)> {
         let (metrics, health) = (Arc::new(Metrics::new(&self.config.routes)), Arc::new(Health::default()));
         let census = self.census(&metrics, &health);
         census.run_once().await;
         announce::gate(&self, log)?;
 
         let upstream = Upstream::new(&self.config.upstream, proxy::Settings::default());
-        let (stack, executions) = self.stack(&metrics, upstream.clone());
+        let published = Published::of(&self.config.routes);
+        let observers = Observers { metrics: Arc::clone(&metrics), health: Arc::clone(&health) };
+        let (stack, executions) = self.stack(observers, upstream.clone(), published.clone());
+        let parts = Parts {
+            metrics,
+            protected: ProtectedHeaders::of(&self.config.routes),
+            published,
+            guard: executions.clone(),
+            token: SharedToken::new(self.config.admin.token.clone()),
+        };
         let accepting = CancellationToken::new();
-        let settings = self.accept_settings();
+        let settings = self.accept_settings(&parts);
         let connections = tokio::spawn(proxy::accept(self.listener, stack, settings, accepting.clone()));
 
         let (background, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let last = Arc::<LastReload>::default();
         let desk = Desk { store: Arc::clone(&self.store), timeout: self.config.store.timeout };
-        let reaper = Reaper { store: self.store, metrics: Arc::clone(&metrics) };
-        let (token, executing) = (self.config.admin.token, executions.clone());
-        let admin = Admin { token, health: Arc::clone(&health), metrics, executions: executing, desk };
+        let reaper = Reaper { store: self.store, metrics: Arc::clone(&parts.metrics) };
+        let admin = Admin::new(&parts, Arc::clone(&health), Arc::clone(&last), desk);
         tasks.spawn(reaper.run(background.clone()));
         tasks.spawn(census.run(background.clone()));
         tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));
         let drain = self.config.drain;
-        Ok(Running { health, accepting, connections, upstream, executions, background, tasks, drain })
+        let running = Running { health, accepting, connections, upstream, executions, background, tasks, drain };
+        Ok((running, Reloader { sources, running: self.config, parts, last }))
     }
 
     /// The way of a request, outermost first. In front of it stands [`proxy::accept`], which applies the rules for
     /// headers and makes answers of errors, so that all below see clean requests and may fail.
-    fn stack(&self, metrics: &Arc<Metrics>, upstream: Upstream) -> (WellKnown<Idempotency<Upstream>>, Handle) {
-        let published = Published::of(&self.config.routes);
+    fn stack(
+        &self,
+        observers: Observers,
+        upstream: Upstream,
+        published: Published,
+    ) -> (WellKnown<Idempotency<Upstream>>, Handle) {
         let settings = Settings {
-            observer: Arc::clone(metrics) as _,
+            observer: Arc::new(observers),
             store_timeout: self.config.store.timeout,
             cache_bytes: self.config.store.cache_bytes,
             ..Settings::default()
@@ -91,12 +113,8 @@ impl Gate {
         (stack, handle)
     }
 
-    fn accept_settings(&self) -> AcceptSettings {
-        AcceptSettings {
-            drain: self.config.drain,
-            protected: ProtectedHeaders::of(&self.config.routes),
-            ..AcceptSettings::default()
-        }
+    fn accept_settings(&self, parts: &Parts) -> AcceptSettings {
+        AcceptSettings { drain: self.config.drain, protected: parts.protected.clone(), ..AcceptSettings::default() }
     }
 
     fn census(&self, metrics: &Arc<Metrics>, health: &Arc<Health>) -> Census {

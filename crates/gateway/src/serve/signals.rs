@@ -12,6 +12,15 @@ pub(super) struct Signals {
     hang_up: Signal,
 }
 
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// To stop; which signal it was.
+    Stop(&'static str),
+    /// To read the configuration again.
+    Reload,
+}
+
 impl Signals {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
@@ -21,14 +30,23 @@ impl Signals {
         })
     }
 
-    /// Waits for SIGTERM or SIGINT and says which.
+    /// Waits for a signal. Of several SIGHUP that come while one is served, the last is not lost.
+    ///
+    /// Cancelled: no signal is lost.
+    pub(super) async fn next(&mut self) -> Demand {
+        tokio::select! {
+            _ = self.terminate.recv() => Demand::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => Demand::Stop("SIGINT"),
+            _ = self.hang_up.recv() => Demand::Reload,
+        }
+    }
+
+    /// Waits for SIGTERM or SIGINT and says which: a gate that stops takes over nothing any more.
     pub(super) async fn stop(&mut self) -> &'static str {
         loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                // Without a listener it would end the process without a drain.
-                _ = self.hang_up.recv() => tracing::warn!("SIGHUP ignored: this version reads its configuration only when it starts"),
+            match self.next().await {
+                Demand::Stop(signal) => return signal,
+                Demand::Reload => tracing::warn!("SIGHUP ignored while stopping"),
             }
         }
     }

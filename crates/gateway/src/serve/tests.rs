@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use oncegate_core::{
-    Backend, ClaimRequest, Fingerprint, IdempotencyKey, KeySpelling, ManualClock, MemoryStore, Operation, Owner,
-    Policy, RecordId, Scope, Store,
+    Backend, ClaimRequest, Filter, Fingerprint, IdempotencyKey, KeySpelling, ManualClock, MemoryStore, Operation,
+    Owner, Policy, RecordId, Scope, Store,
 };
 use oncegate_tower::{Route, Routes};
 
@@ -52,6 +52,11 @@ impl Duties {
         census.run_once().await
     }
 
+    async fn last_fence(&self) -> i64 {
+        let records = self.store.list(&Filter::default()).await.unwrap();
+        records.iter().map(|record| record.fence.get()).max().unwrap()
+    }
+
     fn counts(&self, line: &str) -> bool {
         self.metrics.encode(0).lines().any(|each| each == line)
     }
@@ -82,4 +87,22 @@ async fn a_store_that_answers_makes_ready() {
     duties.count().await;
     assert_eq!(duties.health.ready(std::time::Instant::now()), Ok(()));
     assert!(duties.counts("oncegate_store_up 1"));
+}
+
+#[tokio::test]
+async fn after_a_failed_write_only_a_write_is_proof_and_it_leaves_nothing_behind() {
+    let duties = Duties::new();
+    duties.claim("k", Backend::Plain).await;
+    let first = duties.last_fence().await;
+    duties.count().await;
+    duties.claim("second", Backend::Plain).await;
+    let drawn = duties.last_fence().await;
+    assert_eq!(drawn, first + 1, "while all is well, trying draws no fence");
+
+    duties.health.doubt_writes();
+    assert_eq!(duties.count().await, Some(2));
+    assert!(!duties.health.doubts_writes());
+    assert_eq!(duties.store.list(&Filter::default()).await.unwrap().len(), 2);
+    duties.claim("third", Backend::Plain).await;
+    assert!(duties.last_fence().await > drawn + 1, "the try was a claim");
 }
