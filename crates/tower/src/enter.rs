@@ -14,7 +14,7 @@ use crate::{
     layer::Gate,
     local::Told,
     receive::{ReceiveError, Received, check_length, receive},
-    route::{Superseded, normalised, requested_uri},
+    route::{normalised, requested_uri},
 };
 
 // === types ===
@@ -108,21 +108,21 @@ fn refusal(route: &Route, error: &ReceiveError) -> Problem {
     }
 }
 
-/// The fingerprint to compare with a record that was made under rules of an earlier configuration,
-/// as long as those are still known. Asked at most once for each request.
+/// The fingerprint to compare with a record that was made under other rules, as long as those are still known: rules
+/// of an earlier configuration, or of another route on which the key was used first. Asked at most once for each request.
 pub(crate) async fn under_the_recorded_rules(
+    gate: &Gate,
     guarded: &Guarded,
     told: &Told,
-    parts: &Parts,
-    received: &Received,
+    call: (&Parts, &Received),
 ) -> Option<Fingerprint> {
     let Ok(Claim::RulesChanged { recorded }) = told else { return None };
     let recorded = recorded.rules().filter(|recorded| guarded.request.fingerprint.rules() != Some(recorded))?;
-    for Superseded { rules, .. } in guarded.route.superseded_rules.iter().filter(|rules| rules.is_in_use()) {
-        let fingerprint = received.fingerprint_under(rules, parts).await?;
-        if fingerprint.rules() == Some(recorded) {
-            return Some(fingerprint);
-        }
-    }
-    None
+    let routes = gate.routes.load_full();
+    let earlier = guarded.route.superseded_rules.iter().filter(|rules| rules.is_in_use());
+    let known = earlier.map(|superseded| &superseded.rules).chain(routes.iter().map(|(_, route)| &route.rules));
+    let (parts, received) = call;
+    let rules = known.into_iter().find(|rules| recorded.ends_with(&rules.digest()))?;
+    let fingerprint = received.fingerprint_under(rules, parts).await?;
+    (fingerprint.rules() == Some(recorded)).then_some(fingerprint)
 }

@@ -82,7 +82,8 @@ where
                 }
             }
         };
-        if let Some(fingerprint) = under_the_recorded_rules(&guarded, &told, &call.parts, &call.received).await {
+        let compared = under_the_recorded_rules(gate, &guarded, &told, (&call.parts, &call.received)).await;
+        if let Some(fingerprint) = compared {
             guarded.request.fingerprint = fingerprint;
         } else if !patience.pause(&told).await {
             break told;

@@ -137,11 +137,16 @@ impl Gate {
 
     /// Another process before the same store.
     pub(crate) fn before(store: Arc<ScriptedStore>, route: Route) -> Self {
+        Self::with_routes(store, Routes::all(route), Settings::default())
+    }
+
+    /// The same, with several routes or other limits.
+    pub(crate) fn with_routes(store: Arc<ScriptedStore>, routes: Routes, settings: Settings) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let count = Arc::new(AtomicUsize::new(0));
         let events = Arc::new(Events::default());
-        let settings = Settings { observer: Arc::clone(&events) as Arc<dyn Observer>, ..Settings::default() };
-        let layer = IdempotencyLayer::with_settings(Arc::clone(&store) as Arc<dyn Store>, Routes::all(route), settings);
+        let settings = Settings { observer: Arc::clone(&events) as Arc<dyn Observer>, ..settings };
+        let layer = IdempotencyLayer::with_settings(Arc::clone(&store) as Arc<dyn Store>, routes, settings);
         let service = layer.layer(Scripted { calls: sender, count: Arc::clone(&count) });
         Self { service, store, handle: layer.handle(), events, calls, count }
     }
@@ -263,6 +268,8 @@ pub(crate) enum Fault {
     After,
     /// It hangs and is not applied.
     Hangs,
+    /// Too much is queued, and it is not applied.
+    Overloaded,
 }
 
 /// A [`MemoryStore`] whose verbs the test counts, breaks or holds up.
@@ -318,6 +325,7 @@ impl ScriptedStore {
             Some(Fault::Before) => Err(broken()),
             Some(Fault::After) => applied.await.and(Err(broken())),
             Some(Fault::Hangs) => std::future::pending().await,
+            Some(Fault::Overloaded) => Err(StoreError::new(ErrorKind::Overloaded, "the test queued too much")),
         }
     }
 }

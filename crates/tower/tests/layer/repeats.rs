@@ -1,9 +1,16 @@
 //! Many requests with one key.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use oncegate_tower::Outcome;
-use tokio::task::JoinSet;
+use oncegate_core::{
+    Store,
+    fingerprint::{JsonPointer, Rules, RulesOptions},
+};
+use oncegate_tower::{
+    Outcome, Routes, Settings,
+    route::{Matcher, Pattern},
+};
+use tokio::{task::JoinSet, time::Instant};
 
 use crate::harness::{Gate, Whole, created, idempotent, post, route, status};
 
@@ -84,6 +91,42 @@ async fn a_key_used_on_another_endpoint_is_a_mismatch() {
 }
 
 #[tokio::test]
+async fn a_key_used_on_a_route_with_other_rules_is_a_mismatch_too() {
+    let ignore = vec![JsonPointer::parse("/sent_at").unwrap()];
+    let mut refunds = oncegate_tower::Route::gateway("refunds", oncegate_core::Backend::Plain);
+    refunds.rules = Arc::new(Rules::new(&RulesOptions { ignore, ..RulesOptions::default() }).unwrap());
+    let matcher = Matcher { method: None, path: Pattern::parse("/payments/*/refund").unwrap() };
+    let routes = Routes::all(route()).with(matcher, refunds);
+    let mut gate = Gate::with_routes(Arc::default(), routes, Settings::default());
+    gate.exchange(post("k", "{}"), created("paid")).await;
+    let mut request = post("k", "{}");
+    *request.uri_mut() = "/payments/1/refund".parse().unwrap();
+    let problem = gate.repeat(request).await.problem(422, "mismatch");
+    assert_eq!(problem["first_request"], "POST /payments");
+    assert!(gate.repeat(post("k", "{}")).await.is_replay());
+}
+
+#[tokio::test]
+async fn answers_are_decided_in_the_order_that_clients_rely_on() {
+    let mut route = route();
+    route.max_request_body = 10;
+    let mut gate = Gate::new(route);
+    let first = gate.send(post("k", r#"{"a":1}"#));
+    let call = gate.next_call().await;
+    let refused = async |gate: &mut Gate| {
+        gate.repeat(post("a b", "too long for it")).await.problem(400, "key-invalid");
+        gate.repeat(post("k", "too long for it")).await.problem(413, "request-too-large");
+        gate.repeat(post("k", r#"{"a":2}"#)).await.problem(422, "mismatch");
+    };
+    refused(&mut gate).await;
+    gate.repeat(post("k", r#"{"a":1}"#)).await.problem(409, "in-flight");
+    call.answer(created("paid"));
+    first.await.unwrap().unwrap();
+    refused(&mut gate).await;
+    assert!(gate.repeat(post("k", r#"{"a":1}"#)).await.is_replay());
+}
+
+#[tokio::test]
 async fn requests_without_a_key_are_never_held_back() {
     let mut gate = Gate::new(route());
     for _ in 0..2 {
@@ -120,6 +163,40 @@ async fn a_waiting_repeat_gets_409_when_its_time_is_over() {
     gate.repeat(post("k", "{}")).await.problem(409, "in-flight");
     call.answer(created("paid"));
     first.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_repeats_than_may_wait_get_409_at_once() {
+    let routes = Routes::all(waiting(Duration::from_secs(5)));
+    let settings = Settings { waiters_max: 2, ..Settings::default() };
+    let mut gate = Gate::with_routes(Arc::default(), routes.clone(), settings.clone());
+    let first = gate.send(post("k", "{}"));
+    let call = gate.next_call().await;
+    let mut waiters: Vec<_> = (0..2).map(|_| gate.send(post("k", "{}"))).collect();
+    // Let them begin to wait.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let began = Instant::now();
+    gate.repeat(post("k", "{}")).await.problem(409, "in-flight");
+    assert_eq!(began.elapsed(), Duration::ZERO, "it waited all the same");
+
+    // One who leaves makes room for another.
+    waiters.remove(0).abort();
+    tokio::time::advance(Duration::from_millis(1)).await;
+    waiters.push(gate.send(post("k", "{}")));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    gate.repeat(post("k", "{}")).await.problem(409, "in-flight");
+
+    // The limit holds for repeats of what another process executes, too.
+    let mut other = Gate::with_routes(gate.store.clone(), routes, Settings { waiters_max: 0, ..settings });
+    let began = Instant::now();
+    other.repeat(post("k", "{}")).await.problem(409, "in-flight");
+    assert_eq!(began.elapsed(), Duration::ZERO, "it waited all the same");
+
+    call.answer(created("paid"));
+    first.await.unwrap().unwrap();
+    for waiter in waiters {
+        assert!(Whole::of(waiter.await.unwrap()).await.is_replay());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,6 +281,28 @@ async fn after_the_retention_the_key_is_new() {
     tokio::time::advance(Duration::from_hours(24)).await;
     let whole = gate.exchange(post("k", r#"{"other":1}"#), created("second")).await;
     assert_eq!((whole.outcome, &whole.body[..]), (Outcome::Executed, &b"second"[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c85_a_redelivery_after_days_gets_the_same_answer_and_after_the_retention_executes() {
+    let mut route = route();
+    route.policy = Arc::new({
+        let mut policy = (*route.policy).clone();
+        policy.retention = Duration::from_hours(7 * 24);
+        policy
+    });
+    let mut gate = Gate::new(route);
+    let message = || post("payroll:co1:2025-03:SAL:h1", r#"{"amount":5}"#);
+    gate.exchange(message(), created("booked")).await;
+    for hours in [0, 26, 6 * 24 - 26, 23] {
+        tokio::time::advance(Duration::from_hours(hours) + Duration::from_secs(1)).await;
+        gate.store.records.reap(10).await.unwrap();
+        let again = gate.repeat(message()).await;
+        assert!(again.is_replay() && &again.body[..] == b"booked", "{hours} h later: {again:?}");
+    }
+    tokio::time::advance(Duration::from_hours(1)).await;
+    let late = gate.exchange(message(), created("booked twice")).await;
+    assert_eq!((late.outcome, &late.body[..]), (Outcome::Executed, &b"booked twice"[..]));
 }
 
 fn waiting(wait: Duration) -> oncegate_tower::Route {

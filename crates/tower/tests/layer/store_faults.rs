@@ -24,6 +24,20 @@ async fn a_store_that_is_down_refuses_keyed_requests_and_only_those() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_with_too_much_to_do_refuses_and_there_is_nothing_to_withdraw() {
+    let mut gate = Gate::new(route());
+    gate.store.fault("claim", Some(Fault::Overloaded));
+    let whole = gate.repeat(post("k", "{}")).await;
+    let problem = whole.problem(503, "overloaded");
+    assert_eq!((&problem["retry"], whole.header("retry-after")), (&"same-key".into(), Some("1")));
+    assert_eq!(whole.outcome, Outcome::Unavailable);
+    gate.store.fault("claim", None);
+    gate.handle.drained().await;
+    assert_eq!(gate.store.count("withdraw"), 0, "nothing was applied, and the store has enough to do");
+    assert_eq!(gate.exchange(post("k", "{}"), created("paid")).await.status, 201);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_whose_reply_was_lost_is_withdrawn() {
     let mut gate = Gate::new(route());
     gate.store.fault("claim", Some(Fault::After));
