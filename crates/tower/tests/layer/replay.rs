@@ -1,6 +1,7 @@
 //! What a replay looks like.
 
 use http::Response;
+use oncegate_core::Store;
 use oncegate_tower::Outcome;
 
 use crate::harness::{Body, Gate, created, post, route, status};
@@ -54,6 +55,40 @@ async fn a_replay_carries_what_describes_the_result_and_nothing_of_the_exchange(
         assert_eq!((first.header(name), replay.header(name)), (Some(value), None), "{name}");
     }
     assert_eq!((replay.status, &replay.body), (first.status, &first.body));
+}
+
+#[tokio::test]
+async fn values_of_headers_are_replayed_byte_by_byte() {
+    let odd: [(&str, &[u8]); 3] = [
+        ("content-disposition", b"attachment; filename=\"caf\xe9 \xc3\xa9.pdf\""),
+        ("link", b"<a>; rel=next, <b>;title=\"x, y\""),
+        ("etag", b""),
+    ];
+    let mut original = created("paid");
+    for (name, value) in odd {
+        original.headers_mut().append(name, http::HeaderValue::from_bytes(value).unwrap());
+    }
+    let mut gate = Gate::new(route());
+    gate.exchange(post("k", "{}"), original).await;
+    let replay = gate.repeat(post("k", "{}")).await;
+    for (name, value) in odd {
+        let values: Vec<_> = replay.headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect();
+        assert_eq!(values, [value], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_that_keeps_no_bodies_keeps_no_headers_either() {
+    let mut route = route();
+    route.store_body = false;
+    let mut gate = Gate::new(route);
+    let original = with_headers(created("t_secret"), &[("location", "/tokens/t_secret"), ("etag", "\"t_secret\"")]);
+    let first = gate.exchange(post("k", "{}"), original).await;
+    assert_eq!(first.header("location"), Some("/tokens/t_secret"));
+    let record = gate.store.record().await;
+    let (_, stored) = gate.store.records.get(record.id.digest()).await.unwrap().unwrap();
+    let stored = stored.unwrap();
+    assert_eq!((stored.status, stored.headers.len(), stored.body), (201, 0, None));
 }
 
 #[tokio::test(start_paused = true)]
