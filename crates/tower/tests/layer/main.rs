@@ -6,6 +6,7 @@ mod cancellation;
 mod harness;
 mod lease;
 mod outcomes;
+mod problems;
 mod repeats;
 mod replay;
 mod store_faults;

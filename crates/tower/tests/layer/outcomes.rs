@@ -6,7 +6,7 @@ use oncegate_core::{
     DoubtReason, State, StateName,
     fingerprint::{JsonPointer, Rules, RulesOptions},
 };
-use oncegate_tower::{CurrentLease, Outcome, Routes, UpstreamError, UpstreamErrorKind};
+use oncegate_tower::{CurrentLease, Outcome, Route, Routes, UpstreamError, UpstreamErrorKind};
 
 use crate::harness::{Gate, Whole, created, idempotent, post, route, status};
 
@@ -94,6 +94,57 @@ async fn an_answer_that_was_lost_before_an_idempotent_backend_may_be_repeated() 
     let problem = Whole::of(first.await.unwrap()).await.problem(502, "upstream-failed");
     assert_eq!(problem["retry"], "same-key");
     assert_eq!(gate.store.record().await.state.name(), StateName::InFlight);
+}
+
+#[tokio::test]
+async fn what_a_status_proves_depends_on_the_backend() {
+    use oncegate_core::Backend::{Idempotent, Transactional};
+    let (released, in_flight) = (None, Some(StateName::InFlight));
+    for (backend, code, state) in [
+        // Without its own completion nothing committed.
+        (Transactional, 500, released),
+        (Transactional, 501, released),
+        (Transactional, 503, released),
+        // A hop in between may say these.
+        (Transactional, 502, in_flight),
+        (Transactional, 504, in_flight),
+        // Perhaps about an earlier attempt.
+        (Transactional, 409, in_flight),
+        (Idempotent, 409, in_flight),
+        (Idempotent, 425, in_flight),
+        (Idempotent, 502, in_flight),
+        (Idempotent, 500, Some(StateName::Completed)),
+    ] {
+        let mut gate = Gate::new(Route::gateway("payments", backend));
+        assert_eq!(gate.exchange(post("k", "{}"), status(code, "?")).await.status, code);
+        let found = if gate.store.is_empty().await { None } else { Some(gate.store.record().await.state.name()) };
+        assert_eq!(found, state, "{backend:?} {code}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_around_a_handler_leaves_an_unknown_record() {
+    let mut gate = Gate::new(Route::layer("payments", oncegate_core::Backend::Plain));
+    assert_eq!(gate.exchange(post("k", "{}"), status(408, "too slow")).await.status, 408);
+    let problem = gate.repeat(post("k", "{}")).await.problem(409, "unknown");
+    assert_eq!(problem["reason"], "status 408");
+}
+
+#[tokio::test]
+async fn a_handler_that_may_be_repeated_fails_without_a_doubt() {
+    for is_panic in [false, true] {
+        let mut gate = Gate::new(idempotent());
+        let first = gate.send(post("k", "{}"));
+        let call = gate.next_call().await;
+        if is_panic {
+            call.panic()
+        } else {
+            call.fail("a bug")
+        }
+        assert_eq!(first.await.unwrap().is_err(), !is_panic);
+        gate.repeat(post("k", "{}")).await.problem(409, "in-flight");
+        assert_eq!(gate.store.count("doubt"), 0);
+    }
 }
 
 #[tokio::test]
