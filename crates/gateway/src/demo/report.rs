@@ -75,7 +75,7 @@ impl Report {
             1 => "✗ One line is not true.".to_owned(),
             count => format!("✗ {count} lines are not true."),
         };
-        format!("\n{}\n{verdict}\n\n{}", table(&self.lines), self.play())
+        format!("{}\n{verdict}\n\n{}", table(&self.lines), self.play())
     }
 
     /// What can be tried by hand. Lines to type are indented by four; nothing else is.

@@ -50,6 +50,7 @@ pub(super) async fn play(stage: &mut Stage) -> anyhow::Result<Shown> {
     say(5, "the service charges and hangs up; an operator decides");
     let unknown = unknown(stage).await?;
 
+    eprintln!();
     let total_payments = total(stage).await?;
     Ok(Shown { straight, gate, restart, mismatch, unknown, total_payments })
 }

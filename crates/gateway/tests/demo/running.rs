@@ -99,8 +99,10 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        if self.child.try_wait().unwrap().is_some() {
+            return;
+        }
+        self.signal(Signal::TERM);
         if self.ended().is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();
