@@ -23,7 +23,7 @@ fn packages() -> PathBuf {
 
 /// Downloads what pip will install, unless that was done before.
 pub(crate) fn download() {
-    if machine::is_own() {
+    if machine::is_inside() {
         return;
     }
     let requirements = repository().join("examples/drf-payments/requirements.txt");

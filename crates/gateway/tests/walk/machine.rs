@@ -17,8 +17,11 @@ use tempfile::TempDir;
 
 use crate::django;
 
-/// Says to the test that it runs on a machine of its own. Removed from the environment of what the test starts.
+/// Says to the test on which machine it is run once more: [`OWN`] or [`SHARED`]. What the test starts does not see it.
 const INSIDE: &str = "ONCEGATE_WALK_INSIDE";
+
+const OWN: &str = "own";
+const SHARED: &str = "shared";
 
 /// Directories that pages name, beside the working directory.
 const DIRECTORIES: [&str; 4] = ["/etc/oncegate", "/run/secrets", "/var/lib/oncegate", django::SOCKETS];
@@ -50,27 +53,39 @@ pub(crate) enum Machine {
     /// Nobody else sees it.
     Own,
     /// The real one: the directories are in here, and nobody else walks meanwhile.
-    Shared(TempDir, #[allow(dead_code, reason = "held, not read")] File),
+    Shared(TempDir),
 }
 
-/// Whether this process runs on a machine of its own.
-pub(crate) fn is_own() -> bool {
+/// Whether this process walks, rather than starting one that does.
+pub(crate) fn is_inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// `None` when the test has been run on a machine of its own.
+/// `None` when the test has been run, by a process of its own: whatever it leaves running ends with that.
 pub(crate) fn enter(needs_users: bool) -> Option<Machine> {
-    if is_own() {
-        return Some(Machine::Own);
+    match env::var(INSIDE).as_deref() {
+        Ok(OWN) => return Some(Machine::Own),
+        Ok(_) => return Some(Machine::shared()),
+        Err(_) => {}
     }
-    let Some(options) = isolation(needs_users) else { return Some(Machine::shared()) };
     let test = thread::current().name().expect("a test's thread has its name").to_owned();
-    let mut inside = Command::new("unshare");
-    inside.args(options).args(["sh", "-c", SET_UP, "walk"]).arg(env::current_exe().unwrap());
-    inside.args([&test, "--exact", "--nocapture", "--test-threads=1"]).env(INSIDE, "yes").stdin(Stdio::null());
+    let this = env::current_exe().unwrap();
+    let mut inside = match isolation(needs_users) {
+        Some(options) => {
+            let mut inside = Command::new("unshare");
+            inside.args(options).args(["sh", "-c", SET_UP, "walk"]).arg(this).env(INSIDE, OWN);
+            inside
+        }
+        None => {
+            let mut inside = Command::new(this);
+            inside.env(INSIDE, SHARED);
+            inside
+        }
+    };
+    inside.args([&test, "--exact", "--nocapture", "--test-threads=1"]).stdin(Stdio::null());
     let output = inside.output().unwrap();
     let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && printed.contains("1 passed"), "on a machine of its own:\n{printed}{said}");
+    assert!(output.status.success() && printed.contains("1 passed"), "in a process of its own:\n{printed}{said}");
     None
 }
 
@@ -91,13 +106,14 @@ fn isolation(needs_users: bool) -> Option<&'static [&'static str]> {
 
 impl Machine {
     fn shared() -> Self {
-        let lock = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("walk.lock")).unwrap();
+        // Held until the process has ended, and with it all that listens.
+        let lock = Box::leak(Box::new(File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("walk.lock")).unwrap()));
         lock.lock().unwrap();
         for port in [8000, 8080, 8081] {
             let taken = TcpListener::bind(("127.0.0.1", port)).err();
             assert!(taken.is_none(), "the pages need port {port}, and no network of their own can be had: {taken:?}");
         }
-        Self::Shared(tempfile::tempdir().unwrap(), lock)
+        Self::Shared(tempfile::tempdir().unwrap())
     }
 
     /// Makes the files that the pages' configurations name.
@@ -112,7 +128,7 @@ impl Machine {
 
     /// The words with the directories where they are.
     pub(crate) fn words(&self, text: &str) -> String {
-        let Self::Shared(root, _) = self else { return text.to_owned() };
+        let Self::Shared(root) = self else { return text.to_owned() };
         DIRECTORIES.iter().fold(text.to_owned(), |text, directory| {
             text.replace(directory, &format!("{}{directory}", root.path().display()))
         })

@@ -38,7 +38,7 @@ pub(crate) struct Place {
 // === impl Place ===
 
 impl Place {
-    /// The place for this page; `None` when its test was already run, by another process on a machine of its own.
+    /// The place for this page; `None` when its test was already run, by another process.
     pub(crate) fn enter(page: &str) -> Option<Self> {
         // PostgreSQL does not run as root, and a machine of its own that root did not make has no other users.
         let needs_users = page.starts_with("examples/");
