@@ -1,13 +1,19 @@
 //! C90 and C92: secrets in answers, and a timeout that was taken for a failure.
 
-use crate::harness::{Gate, post, reply};
+use crate::harness::{Gate, post, reply, with_headers};
 
 #[tokio::test]
 async fn c90_a_secret_that_is_shown_once_is_nowhere_when_the_route_keeps_no_bodies() {
     let config = "[[route]]\nname = \"tokens\"\nmatch = \"POST /tokens\"\nstore_body = false\n";
     let mut gate = Gate::start_with(config, &[("ONCEGATE_LOG", "trace")]).await;
     let (mint, minted) = (post("/tokens", "{}"), r#"{"token":"t_secret"}"#);
-    gate.exchange(mint.clone(), reply(201, minted)).await.is_executed(201, minted);
+    // The secret stands in what is otherwise kept of an answer, too.
+    let shown = [("location", "/tokens/t_secret"), ("etag", r#""t_secret""#), ("link", "</tokens/t_secret>; rel=self")];
+    let first = gate.exchange(mint.clone(), with_headers(reply(201, minted), &shown)).await;
+    first.is_executed(201, minted);
+    assert_eq!(first.header("location"), Some("/tokens/t_secret"));
+    let during = gate.server.log();
+    assert!(!during.contains("t_secret"), "{during}");
     for _ in 0..2 {
         let problem = gate.repeat(mint.clone()).await.problem(410, "response-not-kept");
         assert_eq!(problem["first_status"], 201);

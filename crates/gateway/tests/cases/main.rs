@@ -1,6 +1,7 @@
 //! Public reports of what goes wrong in such systems, each as a test against the real gateway.
 //!
-//! `docs/cases.md` lists them; it is made from the names of these tests.
+//! `docs/cases.md` lists them; it is made from the names of these tests. What no public case is about is in `table.rs` and
+//! `unread.rs`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batches;
@@ -20,4 +21,6 @@ mod stacks;
 mod statuses;
 mod stores;
 mod streams;
+mod table;
+mod unread;
 mod webhooks;

@@ -1,14 +1,20 @@
 //! C67 to C73: between a client, its proxies and the service.
 
+use std::convert::Infallible;
+
+use bytes::Bytes;
 use http::Method;
+use http_body::Frame;
+use http_body_util::StreamBody;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use rustix::process::Signal;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use crate::harness::{Gate, post, reply, with_headers};
+use crate::harness::{Gate, post, reply, wire, with_headers};
 
 #[tokio::test]
 async fn c67_a_preflight_passes_to_the_service_and_is_not_recorded() {
@@ -29,7 +35,19 @@ async fn c67_a_preflight_passes_to_the_service_and_is_not_recorded() {
         answer.is_executed(204, "");
         assert_eq!(answer.header("access-control-allow-headers"), Some("Idempotency-Key"));
     }
+    // Also with a key, as some clients put it everywhere.
+    let sent = gate.send(preflight.with("idempotency-key", "K1"));
+    gate.service.call().await.answer(reply(204, ""));
+    sent.await.unwrap().is_executed(204, "");
     assert!(gate.records().await.is_empty());
+    assert_eq!(gate.executions(), 3);
+
+    // The answer that the preflight allows a page to read is the service's own, with its permission.
+    let status = post("/statuses", "{}").with("origin", "https://app.example");
+    let allowed = with_headers(reply(201, "posted"), &[("access-control-allow-origin", "https://app.example")]);
+    let first = gate.exchange(status, allowed).await;
+    first.is_executed(201, "posted");
+    assert_eq!(first.header("access-control-allow-origin"), Some("https://app.example"));
 }
 
 /// What the gateway says to a head that announces its body, and to the body if it asks for it.
@@ -68,9 +86,26 @@ async fn c68_a_refusal_that_needs_no_body_comes_before_100_continue() {
         let answer = rest(stream, seen).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(problem), "{answer}");
     }
+    // A client that does not wait for the 100 sends on, and gets the same answer and no reset.
+    for (fields, problem) in [
+        ("Idempotency-Key: K1\r\nContent-Length: 4000000\r\n", "request-too-large"),
+        ("Idempotency-Key: a b\r\nContent-Length: 4000000\r\n", "key-invalid"),
+    ] {
+        let head = "POST /up HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer A\r\nExpect: 100-continue\r\n";
+        let request = format!("{head}{fields}\r\n{}", "x".repeat(4_000_000));
+        let answer = wire(&gate.server.address, request.as_bytes()).await;
+        assert_eq!(answer.header("oncegate-problem"), Some(problem));
+    }
     assert_eq!(gate.executions(), 0);
+    assert!(gate.records().await.is_empty());
 
-    // What is answered by comparing bodies needs the body.
+    // What is answered by comparing bodies needs the body, and so does a length that is not known before.
+    let fields = "Idempotency-Key: K2\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n";
+    let (is_asked, stream, seen) = expecting(&gate, fields, &format!("800\r\n{}\r\n0\r\n\r\n", "x".repeat(2048))).await;
+    assert!(is_asked);
+    let answer = rest(stream, seen).await;
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("request-too-large"), "{answer}");
+    assert_eq!(gate.executions(), 0);
     let fields = "Idempotency-Key: K1\r\nConnection: close\r\nContent-Length: 2\r\n";
     let (is_asked, stream, seen) = expecting(&gate, fields, "{}").await;
     assert!(is_asked);
@@ -126,6 +161,32 @@ async fn c70_what_was_sent_on_a_kept_connection_is_not_sent_again() {
         assert_eq!(gate.executions(), before + 1, "sent again by the gateway");
     }
     gate.repeat(post("/orders", "{}").key("K2")).await.problem(409, "unknown");
+}
+
+#[tokio::test]
+async fn c71_a_stream_that_is_cancelled_within_its_body_is_not_executed() {
+    let mut gate = Gate::start("").await;
+    let request = post("/orders", "{}");
+    let (parts, body) = tokio::sync::mpsc::unbounded_channel();
+    let body = StreamBody::new(UnboundedReceiverStream::<Result<Frame<Bytes>, Infallible>>::new(body));
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    let half = tokio::spawn(client.request(request.to(&gate.server.address).map(|_| body)));
+    parts.send(Ok(Frame::data("{".into()))).unwrap();
+    // Another stream of the connection passes by, so the first part has arrived.
+    let whole = request.clone().key("K2").to(&gate.server.address);
+    let by = StreamBody::new(UnboundedReceiverStream::new({
+        let (parts, body) = tokio::sync::mpsc::unbounded_channel();
+        parts.send(Ok(Frame::data("{}".into()))).unwrap();
+        body
+    }));
+    let passing = tokio::spawn(client.request(whole.map(|_| by)));
+    let call = gate.service.call().await;
+    half.abort();
+    assert!(half.await.is_err());
+    call.answer(reply(201, "the other"));
+    assert_eq!(passing.await.unwrap().unwrap().status(), 201);
+    gate.exchange(request, reply(201, "ordered")).await.is_executed(201, "ordered");
+    assert_eq!((gate.executions(), gate.records().await.len()), (2, 2));
 }
 
 /// Streams that a service refuses wait for services that are spoken to by HTTP/2.

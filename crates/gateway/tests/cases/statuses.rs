@@ -147,20 +147,32 @@ async fn c53_a_route_can_say_that_a_decline_frees_the_key() {
 async fn c54_one_table_of_statuses_holds_for_single_and_batch_routes() {
     let config = r#"
         [defaults]
-        statuses = { release = [424] }
+        statuses = { release = [424], store = [429], ambiguous = [520] }
         [[route]]
         name = "batch"
         match = "POST /trigger/batch"
+        wait = "1s"
         [[route]]
         name = "single"
         match = "POST /trigger"
     "#;
     let mut gate = Gate::start(config).await;
-    for path in ["/trigger", "/trigger/batch"] {
-        let trigger = post(path, "{}").key(path);
-        gate.exchange(trigger.clone(), reply(424, "not started")).await.is_executed(424, "not started");
-        gate.exchange(trigger.clone(), reply(500, "the run died")).await.is_executed(500, "the run died");
-        gate.repeat(trigger).await.is_replay_of(500, "the run died");
+    // The last one matches no route.
+    for path in ["/trigger", "/trigger/batch", "/trigger/all"] {
+        let trigger = |key: &str| post(path, "{}").key(&format!("{path} {key}").replace(' ', "-"));
+        let run = trigger("run");
+        gate.exchange(run.clone(), reply(424, "not started")).await.is_executed(424, "not started");
+        gate.exchange(run.clone(), reply(500, "the run died")).await.is_executed(500, "the run died");
+        gate.repeat(run).await.is_replay_of(500, "the run died");
+        gate.exchange(trigger("limit"), reply(429, "for good")).await.is_executed(429, "for good");
+        gate.repeat(trigger("limit")).await.is_replay_of(429, "for good");
+        gate.exchange(trigger("lost"), reply(520, "perhaps")).await.is_executed(520, "perhaps");
+        gate.repeat(trigger("lost")).await.problem(409, "unknown");
     }
-    assert_eq!(gate.executions(), 4);
+    assert_eq!(gate.executions(), 12);
+
+    // One key for both: the batch does not answer with the single run, and neither runs again.
+    gate.exchange(post("/trigger", "{}").key("both"), reply(201, "run 1")).await.is_executed(201, "run 1");
+    gate.repeat(post("/trigger/batch", "{}").key("both")).await.problem(422, "mismatch");
+    gate.repeat(post("/trigger", "{}").key("both")).await.is_replay_of(201, "run 1");
 }

@@ -5,13 +5,15 @@ use std::{
     task::{Context, Poll},
 };
 
-/// When a client leaves, counted in polls of its request: each poll but the last ends at another `await`.
+/// When a client leaves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Leaves {
-    /// As soon as the request has come to rest for the nth time.
+    /// As soon as the request has come to rest for the nth time, each time at another `await`.
     AtRest(usize),
     /// When the request was about to go on from there.
     Woken(usize),
+    /// After everything else that could go on has gone on so often, by one step each.
+    After(usize),
 }
 
 /// A request whose client leaves. Gives `None` if it left, which drops the request where it stood.
@@ -32,7 +34,8 @@ impl<F: Future> Future for Leaving<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
         let is_over = |limit| self.polls >= limit;
-        if matches!(self.leaves, Leaves::Woken(limit) | Leaves::AtRest(limit) if is_over(limit)) {
+        let (Leaves::AtRest(limit) | Leaves::Woken(limit) | Leaves::After(limit)) = self.leaves;
+        if is_over(limit) {
             self.request = None;
             return Poll::Ready(None);
         }
@@ -41,9 +44,13 @@ impl<F: Future> Future for Leaving<F> {
         if let Poll::Ready(answer) = request.as_mut().poll(cx) {
             return Poll::Ready(Some(answer));
         }
-        if matches!(self.leaves, Leaves::AtRest(limit) if self.polls >= limit) {
-            self.request = None;
-            return Poll::Ready(None);
+        match self.leaves {
+            Leaves::AtRest(limit) if self.polls >= limit => {
+                self.request = None;
+                return Poll::Ready(None);
+            }
+            Leaves::AtRest(_) | Leaves::Woken(_) => {}
+            Leaves::After(_) => cx.waker().wake_by_ref(),
         }
         Poll::Pending
     }

@@ -15,7 +15,7 @@ use futures_util::stream;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
-use oncegate_core::{Filter, MemoryStore, Record, Store};
+use oncegate_core::{Filter, IdempotencyKey, MemoryStore, Record, Store};
 use oncegate_store::sqlite::{Options, SqliteStore};
 use oncegate_tower::{
     BoxError, Handle, Idempotency, IdempotencyLayer, RequestBody, Route, Routes, UpstreamError, UpstreamErrorKind,
@@ -59,41 +59,62 @@ pub(crate) struct Inner {
     executions: Arc<AtomicUsize>,
 }
 
-/// The layer, its store and its service.
+/// A store, for one point after the other: each has a key of its own.
+pub(crate) struct Records {
+    store: Arc<dyn Store>,
+    keys: AtomicUsize,
+    _directory: TempDir,
+}
+
+/// The layer, its store and its service, for one key.
 pub(crate) struct Guarded {
     pub(crate) service: Idempotency<Inner>,
     pub(crate) handle: Handle,
     executions: Arc<AtomicUsize>,
     store: Arc<dyn Store>,
-    _directory: TempDir,
+    key: IdempotencyKey,
 }
 
-// === impl Guarded ===
+// === impl Records ===
 
-impl Guarded {
-    pub(crate) fn new(kind: Kind, route: Route, ending: Ending) -> Self {
+impl Records {
+    pub(crate) fn new(kind: Kind) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = match kind {
             Kind::Memory => Arc::new(MemoryStore::single_process()),
             Kind::Sqlite => Arc::new(SqliteStore::open(directory.path().join("db"), Options::default()).unwrap()),
         };
+        Self { store, keys: AtomicUsize::new(0), _directory: directory }
+    }
+}
+
+// === impl Guarded ===
+
+impl Guarded {
+    /// A layer that knows nothing yet, and a key that is new.
+    pub(crate) fn new(records: &Records, route: Route, ending: Ending) -> Self {
+        let store = Arc::clone(&records.store);
         let layer = IdempotencyLayer::new(Arc::new(Stutter(Arc::clone(&store))), Routes::all(route));
         let executions = Arc::new(AtomicUsize::new(0));
         let service = layer.layer(Inner { ending, executions: Arc::clone(&executions) });
-        Self { service, handle: layer.handle(), executions, store, _directory: directory }
+        let key = format!("k{}", records.keys.fetch_add(1, Ordering::SeqCst));
+        Self { service, handle: layer.handle(), executions, store, key: IdempotencyKey::new(&key).unwrap() }
     }
 
     pub(crate) fn executions(&self) -> usize {
         self.executions.load(Ordering::SeqCst)
     }
 
-    /// All living records.
-    pub(crate) async fn records(&self) -> Vec<Record> {
-        self.store.list(&Filter::default()).await.unwrap()
+    /// The key's record.
+    pub(crate) async fn record(&self) -> Option<Record> {
+        let filter = Filter { key: Some(self.key.clone()), ..Filter::default() };
+        self.store.list(&filter).await.unwrap().pop()
     }
 
-    /// A request and its answer, read to its end: status, whether it is a replay, and the body if it is whole.
-    pub(crate) fn exchange(&self, request: Request<Body>) -> impl Future<Output = Answer> + use<> {
+    /// A request whose body comes in parts, between which others run, and its answer, read as far as it comes.
+    pub(crate) fn post(&self, parts: &[Bytes]) -> impl Future<Output = Answer> + use<> {
+        let request = Request::post("/payments").header("idempotency-key", self.key.as_str());
+        let request = request.header("authorization", "Bearer A").body(slow_body(parts.to_vec(), false)).unwrap();
         let answering = self.service.clone().call(request);
         async {
             let Ok(response) = answering.await else { return Answer::default() };
@@ -113,12 +134,6 @@ pub(crate) struct Answer {
     pub(crate) is_replay: bool,
     pub(crate) problem: Option<String>,
     pub(crate) body: Option<Bytes>,
-}
-
-/// A request whose body comes in parts, between which others run.
-pub(crate) fn post(parts: Vec<Bytes>) -> Request<Body> {
-    let request = Request::post("/payments").header("idempotency-key", "k").header("authorization", "Bearer A");
-    request.body(slow_body(parts, false)).unwrap()
 }
 
 /// Yields before each part, and before its end.

@@ -155,29 +155,42 @@ async fn both_sides_can_talk_at_once() {
     client.expect("1\r\nB\r\n0\r\n\r\n").await;
 }
 
+/// A body in two parts, in each framing: the field, the parts as they are sent, and both as they arrive.
+const IN_TWO: [(&str, [&str; 2], &str); 2] = [
+    ("Content-Length: 6", ["one", "two"], "onetwo"),
+    ("Transfer-Encoding: chunked", ["3\r\none\r\n", "3\r\ntwo\r\n0\r\n\r\n"], "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"),
+];
+
 #[tokio::test]
 async fn an_answer_can_come_before_the_body_has_gone_out() {
-    let gate = Gate::start().await;
-    let mut client = gate.client().await;
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none").await;
-    let mut backend = gate.backend().await;
-    backend.head().await;
-    backend.send("HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok").await;
-    assert_eq!(client.head().await.status(), 202);
-    client.expect("ok").await;
-    // The rest still goes where it belongs, and the next request behind it.
-    client.send("twoGET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    backend.expect("onetwo").await;
-    assert!(gate.next_head(&mut backend).await.first_line.starts_with("GET "));
+    for status in ["202 Accepted", "409 Conflict"] {
+        for (framing, [first, second], both) in IN_TWO {
+            let gate = Gate::start().await;
+            let mut client = gate.client().await;
+            client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{first}")).await;
+            let mut backend = gate.backend().await;
+            backend.head().await;
+            backend.send(format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok")).await;
+            assert!(client.head().await.first_line.ends_with(status));
+            client.expect("ok").await;
+            // The rest still goes where it belongs, and the next request behind it.
+            client.send(format!("{second}GET / HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+            backend.expect(both).await;
+            assert!(gate.next_head(&mut backend).await.first_line.starts_with("GET "), "{framing}");
+        }
+    }
 }
 
 #[tokio::test]
 async fn a_refusal_reaches_the_client_whole_when_the_upstream_hangs_up_on_its_body() {
+    let bytes = 8 * 1024 * 1024;
+    let sized = (format!("Content-Length: {bytes}"), "x".repeat(bytes));
+    let chunked = ("Transfer-Encoding: chunked".to_owned(), format!("{bytes:x}\r\n{}\r\n0\r\n\r\n", sized.1));
     for round in 0..20 {
         let gate = Gate::start().await;
         let mut client = gate.client().await;
-        let body = vec![b'x'; 8 * 1024 * 1024];
-        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len())).await;
+        let (framing, body) = if round % 2 == 0 { &sized } else { &chunked };
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n")).await;
         let refusing = async {
             let mut backend = gate.backend().await;
             backend.head().await;
@@ -186,7 +199,7 @@ async fn a_refusal_reaches_the_client_whole_when_the_upstream_hangs_up_on_its_bo
             // Unread data turns this into a reset.
             drop(backend);
         };
-        let (sent, ()) = tokio::join!(client.send_all_or_fail(&body), refusing);
+        let (sent, ()) = tokio::join!(client.send_all_or_fail(body.as_bytes()), refusing);
         assert!(sent, "round {round}: the connection was closed on a client that still sent");
         assert_eq!(client.head().await.status(), 413);
         client.expect("too large").await;
@@ -195,15 +208,19 @@ async fn a_refusal_reaches_the_client_whole_when_the_upstream_hangs_up_on_its_bo
 
 #[tokio::test]
 async fn a_refused_body_is_read_away_and_the_connection_stays_in_step() {
-    let gate = Gate::start().await;
-    let mut client = gate.client().await;
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none").await;
-    let mut backend = gate.backend().await;
-    backend.head().await;
-    backend.send("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;
-    assert_eq!(client.head().await.status(), 413);
-    backend.expect("one").await;
-    backend.closed().await;
-    client.send("twoGET /next HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    assert!(gate.backend().await.head().await.first_line.starts_with("GET /next "));
+    for status in ["413 Content Too Large", "409 Conflict"] {
+        for (framing, [first, second], _) in IN_TWO {
+            let gate = Gate::start().await;
+            let mut client = gate.client().await;
+            client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{first}")).await;
+            let mut backend = gate.backend().await;
+            backend.head().await;
+            backend.send(format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")).await;
+            assert!(client.head().await.first_line.ends_with(status));
+            backend.expect(first).await;
+            backend.closed().await;
+            client.send(format!("{second}GET /next HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+            assert!(gate.backend().await.head().await.first_line.starts_with("GET /next "), "{framing}");
+        }
+    }
 }
