@@ -2,7 +2,7 @@
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
 };
 
 use crate::harness::{Answer, Gate, post, reply, wire};
@@ -89,4 +89,37 @@ async fn a_body_that_is_not_sent_whole_is_never_forwarded() {
     assert!(gate.records().await.is_empty());
     assert_eq!(gate.executions(), 0);
     gate.exchange(post("/x", r#"{"a":1}"#), reply(201, "created")).await.is_executed(201, "created");
+}
+
+/// What a service answers before it has read what it was sent, and then hangs up on.
+async fn refuse_early(listener: &TcpListener, reads_on: bool) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut head = Vec::new();
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut head).await.unwrap(), 0, "no head");
+    }
+    let refusal = "HTTP/1.1 422 Unprocessable Content\r\nConnection: close\r\nContent-Length: 7\r\n\r\nrefused";
+    stream.write_all(refusal.as_bytes()).await.unwrap();
+    if reads_on {
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_the_service_has_read_the_body_is_recorded() {
+    let mut gate = Gate::start("").await;
+    gate.service.refuse().await;
+    let listener = TcpListener::bind(&gate.service.address).await.unwrap();
+    // Long enough that it does not fit into the sockets' buffers.
+    let body = "x".repeat(8 << 20);
+    for (number, reads_on) in [true, false, false, false].into_iter().enumerate() {
+        for framing in 0..2 {
+            let key = format!("Connection: close\r\nIdempotency-Key: early-{number}-{framing}\r\n");
+            let request = &framed(&key, &body)[framing];
+            let (answer, ()) =
+                tokio::join!(wire(&gate.server.address, request.as_bytes()), refuse_early(&listener, reads_on));
+            answer.is_executed(422, "refused");
+            wire(&gate.server.address, request.as_bytes()).await.is_replay_of(422, "refused");
+        }
+    }
 }

@@ -227,6 +227,28 @@ fn records_are_compared_under_the_rules_that_they_were_made_with() {
 }
 
 #[test]
+fn a_new_secret_in_front_changes_no_caller_and_no_comparison() {
+    let backend = Backend::prompt();
+    let secret = |id: &str| format!("[[secrets]]\nid = \"{id}\"\nvalue = \"{}\"\n", id.repeat(32));
+    let mut gate = start(&backend, &secret("a"));
+    let known = |key: &str| format!("Idempotency-Key: {key}\r\nAuthorization: Bearer A\r\n");
+    let pay = |gate: &Gate, key: &str| send(&gate.address, "POST", "/payments", &known(key)).answer();
+    assert_eq!(pay(&gate, "k1").status(), 201);
+    let said = gate.reload(&[secret("b"), secret("a")].concat());
+    assert!(said.contains("the fingerprint rules changed") && !said.contains("new keys"), "{said}");
+    assert_eq!(pay(&gate, "k1").field("idempotent-replayed"), Some("true"));
+    assert_eq!(pay(&gate, "k2").status(), 201);
+
+    let said = gate.reload_in_vain(&[secret("b"), secret("a").replace("aaaa", "cccc")].concat());
+    assert!(said.contains("has another value") && !said.contains("cccc"), "{said}");
+    // Without the oldest, every caller is another one.
+    let said = gate.reload(&secret("b"));
+    assert!(said.contains("keys claimed before are new keys"), "{said}");
+    assert_eq!(pay(&gate, "k1").field("idempotent-replayed"), None, "as it was said");
+    assert_eq!(backend.executions(), 3);
+}
+
+#[test]
 fn another_admin_token_holds_from_then_on() {
     let backend = Backend::prompt();
     let token = |digit: char| String::from_iter([digit; 32]);

@@ -274,6 +274,17 @@ async fn a_completed_record_is_remembered_for_at_most_five_seconds() {
     assert_eq!(gate.store.count("claim"), 2, "an operator's purge must take effect");
 }
 
+#[tokio::test]
+async fn a_memory_of_no_bytes_remembers_nothing() {
+    let settings = Settings { cache_bytes: 0, ..Settings::default() };
+    let mut gate = Gate::with_routes(Arc::default(), Routes::all(route()), settings);
+    gate.exchange(post("k", "{}"), created("paid")).await;
+    for claims in [2, 3] {
+        assert!(gate.repeat(post("k", "{}")).await.is_replay());
+        assert_eq!(gate.store.count("claim"), claims, "each repeat asks the store");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_the_retention_the_key_is_new() {
     let mut gate = Gate::new(idempotent());
