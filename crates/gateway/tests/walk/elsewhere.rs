@@ -24,7 +24,7 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("CONTRIBUTING.md", "scripts/test fmt clippy", IN_CI),
     exception("CONTRIBUTING.md", "cargo build", BUILDS),
     exception("CONTRIBUTING.md", "cargo test -p oncegate-core --all-features", "`scripts/test` runs these tests too"),
-    exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "SQL, for any PostgreSQL"),
+    exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
     exception("docs/operating.md", "# /etc/systemd/system/oncegate.service", "read by systemd, which tests lack"),
 ];
 

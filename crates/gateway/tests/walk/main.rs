@@ -31,6 +31,7 @@ mod output;
 mod page;
 mod place;
 mod stage;
+mod statement;
 mod terminal;
 mod walk;
 
