@@ -114,3 +114,33 @@ async fn pipelined_requests_stay_in_step() {
     client.expect("2").await;
     assert_eq!(client.head().await.status(), 400);
 }
+
+/// hyper takes a single LF for the end of a line of a head, as RFC 9112 2.2 allows, and has no switch against it. What
+/// matters is that the upstream sees what we saw: each field on a line of its own, ended as usual.
+#[tokio::test]
+async fn a_bare_lf_ends_a_line_of_a_head_for_the_upstream_too() {
+    for request in [
+        "POST / HTTP/1.1\nHost: a\nX: y\nContent-Length: 5\n\nhello",
+        "POST / HTTP/1.1\r\nHost: a\r\nX: y\nContent-Length: 5\r\n\r\nhello",
+    ] {
+        let gate = Gate::start().await;
+        let mut client = gate.client().await;
+        client.send(request).await;
+        let mut backend = gate.backend().await;
+        let head = backend.head().await;
+        assert_eq!((head.get("x"), head.get("content-length")), (Some("y"), Some("5")), "{request:?}");
+        backend.expect("hello").await;
+    }
+}
+
+#[tokio::test]
+async fn a_bare_lf_ends_no_line_between_chunks() {
+    for body in ["5\nhello\n0\n\n", "5;a\nb\r\nhello\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n"] {
+        let gate = Gate::start().await;
+        let mut client = gate.client().await;
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}")).await;
+        client.finish().await;
+        let mut backend = gate.backend().await;
+        assert!(!backend.rest().await.contains("0\r\n\r\n"), "{body:?} looks whole");
+    }
+}
