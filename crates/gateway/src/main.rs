@@ -20,6 +20,10 @@ mod store_address;
 mod storm;
 mod well_known;
 
+// Every request allocates some dozens of times.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Makes repeated requests harmless: one Idempotency-Key, one effect.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 120)]

@@ -29,6 +29,7 @@
 //!   passed through. Other 1xx responses end here: hyper's server cannot send them.
 
 mod accept;
+mod alarm;
 mod client_body;
 mod connection;
 mod edge;

@@ -9,13 +9,14 @@ use std::{
 
 use hyper::rt::{Sleep, Timer};
 
+use super::alarm::Alarm;
+
 /// hyper's timer for the request heads of one connection.
 ///
-/// hyper sets up a timer for each head and takes it down again, which in tokio's timer wheel means an allocation and two
-/// locks for each request. These here are all one timer, which is only ever pushed further: that is one atomic write.
+/// hyper sets up a timer for each head and takes it down again. These here are all one [`Alarm`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeadTimer {
-    shared: Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>,
+    shared: Arc<Mutex<Alarm>>,
 }
 
 /// One wait. A connection has one at a time.
@@ -49,12 +50,7 @@ impl Future for HeadSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let deadline = self.deadline.into();
-        let mut shared = self.timer.shared.lock().expect("nothing panics while it holds this lock");
-        let sleep = shared.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if sleep.deadline() != deadline {
-            sleep.as_mut().reset(deadline);
-        }
-        sleep.as_mut().poll(cx)
+        let mut alarm = self.timer.shared.lock().expect("nothing panics while it holds this lock");
+        alarm.poll_at(self.deadline.into(), cx)
     }
 }

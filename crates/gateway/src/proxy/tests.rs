@@ -7,6 +7,7 @@ mod failures;
 mod framing;
 mod gate;
 mod http2;
+mod pool;
 mod requests;
 mod responses;
 mod upgrade;

@@ -3,27 +3,26 @@
 use std::{
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, StatusCode, Uri, Version, header, uri};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version, header};
 use http_body::Body;
-use hyper::{body::Incoming, upgrade::OnUpgrade};
-use hyper_util::{
-    client::legacy::{Client, ResponseFuture},
-    rt::{TokioExecutor, TokioTimer},
-};
+use hyper::upgrade::OnUpgrade;
 use oncegate_tower::{RequestBody, Route, UpstreamError};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tower_service::Service;
 
 use self::{
+    body::End,
     connector::Connector,
+    pool::Pool,
     response_head::Afterwards,
     upload::{Upload, UploadBody},
 };
 use super::{
+    alarm::Alarm,
     client_body::{ClientBody, Expectation},
     tunnel::Tunnels,
 };
@@ -32,6 +31,7 @@ mod address;
 mod body;
 mod connector;
 mod failure;
+mod pool;
 mod response_head;
 mod upload;
 
@@ -74,7 +74,7 @@ pub(crate) struct Upstream {
 
 #[derive(Debug)]
 struct Shared {
-    client: Client<Connector, UploadBody>,
+    pool: Pool,
     address: UpstreamAddress,
     settings: Settings,
     tunnels: Tunnels,
@@ -82,11 +82,20 @@ struct Shared {
 
 /// A request on its way.
 struct Sent {
-    response: ResponseFuture,
-    upload: Option<Arc<Upload>>,
+    request: Request<UploadBody>,
     client_upgrade: Option<OnUpgrade>,
-    upstream_timeout: Duration,
     idle_timeout: Duration,
+    head: HeadWait,
+}
+
+/// The wait for a response head, however long the request takes to be sent.
+struct HeadWait {
+    upload: Option<Arc<Upload>>,
+    upstream_timeout: Duration,
+    /// Until when the upstream may ask for the body, while that is to be waited for.
+    asks_until: Option<Instant>,
+    /// Counted from the last part of the request that was known to be taken.
+    deadline: Option<Instant>,
 }
 
 // === impl Settings ===
@@ -107,15 +116,9 @@ impl Default for Settings {
 impl Upstream {
     /// A client of the backend at this address; connects when it is needed.
     pub(crate) fn new(address: &UpstreamAddress, settings: Settings) -> Self {
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(settings.idle_connection)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            // Where the pooled connection turned out to be closed before anything was written.
-            .retry_canceled_requests(true)
-            .set_host(false)
-            .build(Connector::new(settings.connect_timeout, settings.idle_timeout));
-        let shared = Shared { client, address: address.clone(), settings, tunnels: Tunnels::default() };
+        let connector = Connector::new(settings.connect_timeout, settings.idle_timeout);
+        let pool = Pool::new(connector, address.uri(), (settings.idle_connection, IDLE_CONNECTIONS_MAX));
+        let shared = Shared { pool, address: address.clone(), settings, tunnels: Tunnels::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -153,19 +156,15 @@ impl Shared {
         self.aim(&mut request);
         let upload = upload(&mut request);
         let client_upgrade = request.headers().contains_key(header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
-        let response = self.client.request(request.map(|body| UploadBody::new(body, upload.clone())));
-        Sent { response, upload, client_upgrade, upstream_timeout, idle_timeout }
+        let request = request.map(|body| UploadBody::new(body, upload.clone()));
+        Sent { request, client_upgrade, idle_timeout, head: HeadWait::new(upload, upstream_timeout) }
     }
 
     /// Makes it a request to our address, with the path and query as the client wrote them, byte for byte.
     fn aim<B>(&self, request: &mut Request<B>) {
         *request.version_mut() = Version::HTTP_11;
         let path = std::mem::take(request.uri_mut()).into_parts().path_and_query;
-        let mut parts = uri::Parts::default();
-        parts.scheme = Some(uri::Scheme::HTTP);
-        parts.authority = Some(self.address.authority().clone());
-        parts.path_and_query = Some(self.address.below_base(path));
-        *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are all there");
+        *request.uri_mut() = Uri::from(self.address.below_base(path));
         if !request.headers().contains_key(header::HOST) {
             request.headers_mut().insert(header::HOST, self.address.host_header());
         }
@@ -211,7 +210,7 @@ fn expect_continue<B>(request: &mut Request<B>, upload: &Arc<Upload>) {
 
 impl Sent {
     async fn response(mut self, shared: Arc<Shared>) -> Result<Response<UpstreamBody>, UpstreamError> {
-        let mut response = self.head().await?;
+        let (mut response, lent) = shared.pool.send(self.request, |cx, alarm| self.head.poll(cx, alarm)).await?;
         let afterwards = response_head::clean(&mut response)?;
         if afterwards == Afterwards::Switched {
             let client = self.client_upgrade.take().ok_or_else(failure::unasked_upgrade)?;
@@ -220,24 +219,41 @@ impl Sent {
         // RFC 9112 9.5: who gets an error and sees the connection close SHOULD stop sending. And a body that was not
         // asked for before the answer never will be.
         let is_refusal = afterwards == Afterwards::Closed && response.status().as_u16() >= 400;
-        let refused = self.upload.filter(|upload| (is_refusal || upload.is_closed()) && upload.cease());
-        Ok(response.map(|body| UpstreamBody::new(body, self.idle_timeout, refused)))
+        let end = match self.head.upload {
+            Some(upload) if (is_refusal || upload.is_closed()) && upload.cease() => End::Refuses(upload),
+            upload if afterwards == Afterwards::Kept => End::Keeps(upload),
+            _ => End::Closes,
+        };
+        Ok(response.map(|body| UpstreamBody::new(body, self.idle_timeout, lent, end)))
+    }
+}
+
+// === impl HeadWait ===
+
+impl HeadWait {
+    fn new(upload: Option<Arc<Upload>>, upstream_timeout: Duration) -> Self {
+        let is_awaited = upload.as_ref().is_some_and(|upload| upload.is_closed());
+        let asks_until = is_awaited.then(|| Instant::now() + CONTINUE_WAIT_MAX);
+        Self { upload, upstream_timeout, asks_until, deadline: None }
     }
 
-    /// Waits for the response head, however long the request takes to be sent.
-    async fn head(&mut self) -> Result<Response<Incoming>, UpstreamError> {
-        if let Some(upload) = self.upload.as_ref().filter(|upload| upload.is_closed()) {
-            match tokio::time::timeout(CONTINUE_WAIT_MAX, &mut self.response).await {
-                Ok(response) => return response.map_err(failure::of_request),
-                Err(_) => upload.open(),
+    /// Ready when it has taken too long.
+    fn poll(&mut self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<UpstreamError> {
+        if let (Some(asks_until), Some(upload)) = (self.asks_until, &self.upload) {
+            if upload.is_closed() {
+                ready!(alarm.poll_at(asks_until, cx));
+                upload.open();
             }
+            self.asks_until = None;
         }
-        let mut deadline = Instant::now() + self.upstream_timeout;
         loop {
-            match timeout_at(deadline, &mut self.response).await {
-                Ok(response) => return response.map_err(failure::of_request),
-                Err(_) => deadline = self.later(deadline).ok_or_else(UpstreamError::timeout)?,
+            let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.upstream_timeout);
+            ready!(alarm.poll_at(deadline, cx));
+            let later = self.later(deadline);
+            if later.is_none() {
+                return Poll::Ready(UpstreamError::timeout());
             }
+            self.deadline = later;
         }
     }
 

@@ -44,8 +44,10 @@ pub(crate) enum AddressError {
 // === impl UpstreamAddress ===
 
 impl UpstreamAddress {
-    pub(crate) fn authority(&self) -> &Authority {
-        &self.authority
+    /// Where connections are made to.
+    pub(super) fn uri(&self) -> Uri {
+        let uri = Uri::builder().scheme(Scheme::HTTP).authority(self.authority.clone()).path_and_query("/");
+        uri.build().expect("scheme, authority and path are all there")
     }
 
     /// Name or address of the host, as a resolver takes it: an IPv6 address without its brackets.

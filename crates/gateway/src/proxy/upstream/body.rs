@@ -11,8 +11,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use oncegate_tower::UpstreamError;
+use tokio::time::Instant;
 
-use super::{super::idle_timer::IdleTimer, failure, upload::Upload};
+use super::{failure, pool::Lent, upload::Upload};
 
 /// A response body that ends with an error when the backend breaks off (kind `Failed`) or pauses for too long
 /// (`Timeout`). Dropping it before its end closes the connection.
@@ -20,16 +21,51 @@ use super::{super::idle_timer::IdleTimer, failure, upload::Upload};
 pub(crate) struct UpstreamBody {
     /// `None` once it has ended in an error, so that the connection is closed.
     incoming: Option<Incoming>,
-    timer: IdleTimer,
-    /// A request body that the backend did not want.
-    refused: Option<Arc<Upload>>,
+    idle_timeout: Duration,
+    /// When the present wait will have lasted too long.
+    deadline: Option<Instant>,
+    /// `None` once the connection is kept for another request.
+    lent: Option<Lent>,
+    end: End,
+}
+
+/// What the end of the response means for its connection.
+#[derive(Debug)]
+pub(super) enum End {
+    /// It is closed.
+    Closes,
+    /// It serves another request, unless this one's body is still on its way.
+    Keeps(Option<Arc<Upload>>),
+    /// It is closed in the middle of a request body that the backend did not want.
+    Refuses(Arc<Upload>),
 }
 
 // === impl UpstreamBody ===
 
 impl UpstreamBody {
-    pub(super) fn new(incoming: Incoming, idle_timeout: Duration, refused: Option<Arc<Upload>>) -> Self {
-        Self { incoming: Some(incoming), timer: IdleTimer::new(idle_timeout), refused }
+    pub(super) fn new(incoming: Incoming, idle_timeout: Duration, lent: Lent, end: End) -> Self {
+        let is_over = incoming.is_end_stream();
+        let mut body = Self { incoming: Some(incoming), idle_timeout, deadline: None, lent: Some(lent), end };
+        if is_over {
+            body.keep();
+        }
+        body
+    }
+
+    fn keep(&mut self) {
+        if let End::Keeps(upload) = &self.end
+            && upload.as_ref().is_none_or(|upload| upload.is_passed())
+            && let Some(lent) = self.lent.take()
+        {
+            lent.keep();
+        }
+    }
+
+    /// Nothing has come yet: too late?
+    fn poll_exceeded(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.idle_timeout);
+        // Where the connection is gone, so is everything that could be waited for.
+        self.lent.as_mut().map_or(Poll::Pending, |lent| lent.alarm().poll_at(deadline, cx))
     }
 }
 
@@ -46,10 +82,14 @@ impl Body for UpstreamBody {
                 Poll::Ready(Some(Err(failure::of_body(error))))
             }
             Poll::Ready(frame) => {
-                this.timer.rest();
+                this.deadline = None;
+                // One of unknown length says so itself.
+                if frame.is_none() || this.is_end_stream() {
+                    this.keep();
+                }
                 Poll::Ready(frame.map(|frame| frame.map_err(failure::of_body)))
             }
-            Poll::Pending => this.timer.poll_exceeded(cx).map(|()| {
+            Poll::Pending => this.poll_exceeded(cx).map(|()| {
                 this.incoming = None;
                 Some(Err(UpstreamError::timeout()))
             }),
@@ -67,8 +107,8 @@ impl Body for UpstreamBody {
 
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
-        if let Some(refused) = &self.refused {
-            refused.abandon();
+        if let End::Refuses(upload) = &self.end {
+            upload.abandon();
         }
     }
 }

@@ -2,17 +2,23 @@
 
 use std::{error::Error, io};
 
-use hyper_util::client::legacy;
-use oncegate_tower::{UpstreamError, UpstreamErrorKind};
+use oncegate_tower::{BoxError, UpstreamError, UpstreamErrorKind};
 
-/// A request that brought no response head.
-pub(super) fn of_request(error: legacy::Error) -> UpstreamError {
-    let kind = if was_never_sent(&error) {
-        UpstreamErrorKind::Unreachable
-    } else if is_late(&error) {
-        UpstreamErrorKind::Timeout
-    } else {
-        UpstreamErrorKind::Failed
+/// No connection came about, so nothing was sent.
+pub(super) fn of_connection(error: BoxError) -> UpstreamError {
+    UpstreamError::new(UpstreamErrorKind::Unreachable, error)
+}
+
+/// A request that brought no response head. `was_begun`: hyper did not hand it back, which it does exactly where its
+/// connection had closed before one byte of it was sent.
+///
+/// What was begun is ambiguous, a message that ended too early above all: it comes as well from servers that closed an
+/// idle connection as from those that executed the request and died.
+pub(super) fn of_request(error: hyper::Error, was_begun: bool) -> UpstreamError {
+    let kind = match was_begun {
+        false => UpstreamErrorKind::Unreachable,
+        true if is_late(&error) => UpstreamErrorKind::Timeout,
+        true => UpstreamErrorKind::Failed,
     };
     UpstreamError::new(kind, error)
 }
@@ -33,23 +39,7 @@ pub(super) fn transfer_coding() -> UpstreamError {
 }
 
 /// Whether the upstream took no more of the request: see [`Socket`](super::super::socket::Socket).
-fn is_late(error: &legacy::Error) -> bool {
+fn is_late(error: &hyper::Error) -> bool {
     let causes = std::iter::successors(error.source(), |&error| error.source());
     causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| cause.kind() == io::ErrorKind::TimedOut)
-}
-
-/// Whether it is certain that not one byte was sent. Three ways to know:
-///
-/// - no connection came about;
-/// - the library knew of no connection for this request yet: it attaches that to each error behind the moment when the
-///   request is handed over;
-/// - the request was handed back, because its connection had closed before the request was begun. hyper calls exactly
-///   that `canceled`.
-///
-/// Everything else is ambiguous, a message that ended too early above all: it comes as well from servers that closed
-/// an idle connection as from those that executed the request and died.
-fn was_never_sent(error: &legacy::Error) -> bool {
-    error.is_connect()
-        || error.connect_info().is_none()
-        || error.source().and_then(|source| source.downcast_ref()).is_some_and(hyper::Error::is_canceled)
 }

@@ -114,6 +114,11 @@ impl Upload {
         self.state().gate == Gate::Closed
     }
 
+    /// Whether all of it was handed over to be sent.
+    pub(super) fn is_passed(&self) -> bool {
+        self.state().gate == Gate::Passed
+    }
+
     /// The backend asked for the body, or took too long to.
     pub(super) fn open(&self) {
         self.turn(Gate::Closed, Gate::Open);
