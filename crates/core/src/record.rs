@@ -1,14 +1,17 @@
 //! The stored row, and what names it.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use crate::{Backend, Fence, Fingerprint, IdempotencyKey, KeySpelling, OnAbandoned, Owner, Scope, Timestamp, digest};
 
 // === types ===
 
-/// Scope and key: what a record is found by.
+/// Scope and key: what a record is found by. Clones share them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct RecordId {
+pub struct RecordId(Arc<Named>);
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Named {
     scope: Scope,
     key: IdempotencyKey,
     digest: RecordDigest,
@@ -93,7 +96,7 @@ pub struct DoubtReason(Cow<'static, str>);
 
 /// Method and path of the first request with a key, for people: `POST /api/payments`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Operation(Box<str>);
+pub struct Operation(Arc<str>);
 
 // === impl RecordId ===
 
@@ -104,25 +107,25 @@ impl RecordId {
         let hash = digest::length_prefixed(&[scope.as_str().as_bytes(), key.as_str().as_bytes()]);
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&hash[..16]);
-        Self { scope, key, digest: RecordDigest::from_bytes(bytes) }
+        Self(Arc::new(Named { scope, key, digest: RecordDigest::from_bytes(bytes) }))
     }
 
     /// The space in which the key is unique.
     #[must_use]
     pub fn scope(&self) -> &Scope {
-        &self.scope
+        &self.0.scope
     }
 
     /// The client's key.
     #[must_use]
     pub fn key(&self) -> &IdempotencyKey {
-        &self.key
+        &self.0.key
     }
 
     /// The primary key.
     #[must_use]
     pub fn digest(&self) -> RecordDigest {
-        self.digest
+        self.0.digest
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -12,7 +13,7 @@ use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use pin_project_lite::pin_project;
 use tokio::sync::mpsc;
 
-use crate::BoxError;
+use crate::{BoxError, Route};
 
 // === types ===
 
@@ -22,6 +23,7 @@ pin_project! {
     pub struct RequestBody<B> {
         #[pin]
         source: RequestSource<B>,
+        route: Option<Arc<Route>>,
     }
 }
 
@@ -72,17 +74,30 @@ struct CutShort;
 impl<B> RequestBody<B> {
     /// The client's body, untouched.
     pub fn passed(body: B) -> Self {
-        Self { source: RequestSource::Passed { body } }
+        Self { source: RequestSource::Passed { body }, route: None }
     }
 
     /// A body that was read whole.
     pub fn kept(bytes: Bytes, trailers: Option<HeaderMap>) -> Self {
-        Self { source: RequestSource::Kept { bytes: Some(bytes).filter(|bytes| !bytes.is_empty()), trailers } }
+        let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Self { source: RequestSource::Kept { bytes, trailers }, route: None }
     }
 
     /// A body of `length` bytes that was read into a file.
     pub(crate) fn spooled(body: UnsyncBoxBody<Bytes, BoxError>, length: u64) -> Self {
-        Self { source: RequestSource::Spooled { body, remaining: length } }
+        Self { source: RequestSource::Spooled { body, remaining: length }, route: None }
+    }
+
+    /// The route that the request took through the layer.
+    #[must_use]
+    pub fn route(&self) -> Option<&Route> {
+        self.route.as_deref()
+    }
+
+    /// The same body of a request on this route.
+    #[must_use]
+    pub fn on(self, route: &Arc<Route>) -> Self {
+        Self { route: Some(Arc::clone(route)), ..self }
     }
 }
 

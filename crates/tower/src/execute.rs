@@ -4,14 +4,14 @@ use std::{any::Any, future::Future, marker::PhantomData, panic::AssertUnwindSafe
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderName, HeaderValue, Request, Response, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, request::Parts};
 use http_body::Body;
 use oncegate_core::{Disposition, DoubtReason, IdempotencyKey, Lease, OnAbandoned, Timestamp};
 use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::{
-    BoxError, Event, Outcome, Problem, RequestBody, ResponseBody, Route, UpstreamError, UpstreamErrorKind,
+    BoxError, Event, Outcome, Problem, RequestBody, ResponseBody, UpstreamError, UpstreamErrorKind,
     claim::Guarded,
     crash,
     layer::Gate,
@@ -73,11 +73,13 @@ enum Failure<E> {
 
 impl Execution {
     /// Removes the headers that only we may send, so that no client can imitate us.
-    pub(crate) fn remove_copies(parts: &mut Parts, route: &Arc<Route>) {
-        for name in [RECORD, FENCE, ATTEMPT] {
-            parts.headers.remove(name);
+    pub(crate) fn remove_copies(headers: &mut HeaderMap) {
+        // Hardly any request has one, and looking at all names costs less than looking for three.
+        if headers.keys().any(|name| name.as_str().starts_with("oncegate-")) {
+            for name in [RECORD, FENCE, ATTEMPT] {
+                headers.remove(name);
+            }
         }
-        parts.extensions.insert(Arc::clone(route));
     }
 
     /// Calls the inner service, settles the record and answers, for as long as the lease is ours.
@@ -196,7 +198,7 @@ impl<S, B> Call<S, B> {
         parts
             .extensions
             .insert(CurrentLease { key: execution.guarded.request.id.key().clone(), lease: execution.lease.clone() });
-        inner.call(Request::from_parts(parts, received.into_body())).await
+        inner.call(Request::from_parts(parts, received.into_body().on(&execution.guarded.route))).await
     }
 
     /// Calls the inner service without a guard, because the store is down and the route says so.
@@ -220,9 +222,7 @@ pub(crate) async fn pass<S, B, RB>(
 where
     S: Service<Request<RequestBody<B>>, Response = Response<RB>>,
 {
-    let mut response = inner.call(request).await?.map(ResponseBody::passed);
-    response.extensions_mut().insert(Outcome::Bypassed);
-    Ok(response)
+    Ok(inner.call(request).await?.map(ResponseBody::passed))
 }
 
 /// A panic of the inner service is a failure like any other: it must not take the settlement along.

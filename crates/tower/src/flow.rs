@@ -40,11 +40,11 @@ where
     RB::Error: Into<BoxError>,
 {
     let (mut parts, body) = request.into_parts();
-    Execution::remove_copies(&mut parts, route);
+    Execution::remove_copies(&mut parts.headers);
 
     // key + scope → fingerprint
     let (request, received) = match enter(gate, route, &parts, body).await {
-        Entered::Unguarded(body) => return pass(inner, Request::from_parts(parts, body)).await,
+        Entered::Unguarded(body) => return pass(inner, Request::from_parts(parts, body.on(route))).await,
         Entered::Refused(problem) => return Ok(problem.into_response()),
         Entered::Guarded(request, received) => (request, received),
     };

@@ -19,7 +19,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    BoxError, Event, Observer, RequestBody, ResponseBody, Route, Routes, Unobserved, flow, local::Local,
+    BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, flow, local::Local,
     route::requested_uri, split::SplitScopes,
 };
 
@@ -221,8 +221,7 @@ impl Gate {
     }
 
     fn answered<B>(&self, route: &Route, response: &Response<B>) {
-        let outcome = response.extensions().get().copied();
-        let outcome = outcome.expect("every answer of the flow carries its outcome");
-        self.observe(&Event::Answered { route: &route.name, outcome, status: response.status().as_u16() });
+        let (outcome, status) = (Outcome::of(response), response.status().as_u16());
+        self.observe(&Event::Answered { route: &route.name, outcome, status });
     }
 }

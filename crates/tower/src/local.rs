@@ -116,7 +116,9 @@ impl Local {
 
 /// What a request does about a turn that is not its own; `None` if that turn no longer counts.
 fn follow(phases: &watch::Receiver<Phase>, request: &ClaimRequest) -> Option<Join> {
-    let otherwise = match &*phases.borrow() {
+    // Before the phase is read: from here on the leader knows that somebody follows (see `Turn::go_on`).
+    let mut phases = phases.clone();
+    let otherwise = match &*phases.borrow_and_update() {
         Phase::Claiming => None,
         // A local entry dies with its lease: the store knows better by now.
         Phase::Executing { lease_end, .. } if *lease_end <= Instant::now() => return None,
@@ -129,8 +131,6 @@ fn follow(phases: &watch::Receiver<Phase>, request: &ClaimRequest) -> Option<Joi
         }
         Phase::Told { .. } | Phase::Over => return None,
     };
-    let mut phases = phases.clone();
-    phases.mark_unchanged();
     Some(Join::Wait(Waiting { phases, otherwise }))
 }
 
@@ -186,7 +186,7 @@ impl Waiting {
 impl Turn {
     /// This process executes, under a lease of `length` counted from the moment the store was asked.
     pub(crate) fn executes(&self, request: &ClaimRequest, asked: Instant, length: Duration) {
-        self.phase.send_replace(Phase::Executing { first: ClaimKey::of(request), lease_end: asked + length });
+        self.go_on(Phase::Executing { first: ClaimKey::of(request), lease_end: asked + length });
     }
 
     /// The lease goes on. Nobody needs to wake up for that.
@@ -201,8 +201,20 @@ impl Turn {
 
     /// The store was asked, and this request does not execute.
     pub(crate) fn told(self, request: &ClaimRequest, told: Told) {
-        self.phase.send_replace(Phase::Told { asked: ClaimKey::of(request), told });
+        self.go_on(Phase::Told { asked: ClaimKey::of(request), told });
     }
+
+    /// Wakes whoever follows, which costs more than all the rest of a turn; hardly ever does anybody. Who began to
+    /// follow and has read the phase before is counted: both happen under the phase's lock, in this order.
+    fn go_on(&self, next: Phase) {
+        self.phase.send_if_modified(|phase| {
+            *phase = next;
+            self.phase.receiver_count() > Self::OWN_RECEIVERS
+        });
+    }
+
+    /// The one among the turns, for others to clone.
+    const OWN_RECEIVERS: usize = 1;
 }
 
 impl Drop for Turn {
@@ -216,7 +228,8 @@ impl Drop for Turn {
         self.phase.send_if_modified(|phase| match phase {
             Phase::Claiming | Phase::Executing { .. } => {
                 *phase = Phase::Over;
-                true
+                // The turns' own is gone, and so nobody can begin to follow any more.
+                self.phase.receiver_count() > 0
             }
             Phase::Told { .. } | Phase::Over => false,
         });

@@ -6,7 +6,7 @@ use oncegate_core::{ErrorKind, Fence};
 
 // === types ===
 
-/// What was done with one request. Each response of the layer carries it in its extensions.
+/// What was done with one request; see [`Outcome::of`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It ran, and this is its own response.
@@ -120,6 +120,13 @@ impl Outcome {
         Self::Unavailable,
         Self::Bypassed,
     ];
+
+    /// What was done with the request of this response of the layer. Every response to a guarded request
+    /// carries its outcome in its extensions; one without was bypassed.
+    #[must_use]
+    pub fn of<B>(response: &http::Response<B>) -> Self {
+        response.extensions().get().copied().unwrap_or(Self::Bypassed)
+    }
 
     /// The word that logs and metrics use.
     #[must_use]

@@ -1,5 +1,7 @@
 //! What is kept of a response, and how it is answered again.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, response};
 use oncegate_core::{Claim, Completed, ErrorKind, Timestamp};
@@ -122,9 +124,12 @@ fn replay<B>(completed: &Completed, accepted: Option<&HeaderValue>) -> Response<
     response
 }
 
+/// The last moment that an HTTP date can name, in the year 9999.
+const LAST_DATE: Duration = Duration::from_secs(253_402_300_799);
+
 /// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7).
 fn http_date(moment: Timestamp) -> HeaderValue {
-    let date = jiff::Timestamp::from_microsecond(moment.as_micros()).unwrap_or(jiff::Timestamp::MAX);
-    let text = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    HeaderValue::try_from(text).expect("a date is visible ASCII and spaces")
+    let since = Duration::from_micros(u64::try_from(moment.as_micros()).unwrap_or_default()).min(LAST_DATE);
+    let date = httpdate::HttpDate::from(UNIX_EPOCH + since);
+    HeaderValue::try_from(date.to_string()).expect("a date is visible ASCII and spaces")
 }

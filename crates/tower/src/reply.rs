@@ -34,7 +34,8 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, receiver) = oneshot::channel();
-    tasks.spawn(lead(Reply(Some(sender))));
+    // Boxed, since a task moves its future three times.
+    tasks.spawn(Box::pin(lead(Reply(Some(sender)))));
     async {
         // A task that ends without a reply has panicked in our own code: the outcome is lost.
         let lost = || Led::Answered(Ok(Problem::upstream(UpstreamErrorKind::Failed, true).into_response()));

@@ -10,7 +10,7 @@ use std::{
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version, header};
 use http_body::Body;
 use hyper::upgrade::OnUpgrade;
-use oncegate_tower::{RequestBody, Route, UpstreamError};
+use oncegate_tower::{RequestBody, UpstreamError};
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -64,7 +64,7 @@ pub(crate) struct Settings {
 /// A client of one backend: keeps connections, applies the header rules for responses, tunnels upgrades, and never
 /// sends a request twice unless not one byte of it was sent.
 ///
-/// The route's timeouts hold where the request's extensions carry an `Arc<`[`Route`]`>`. Dropping the response future
+/// The route's timeouts hold where the body knows its [route](RequestBody::route). Dropping the response future
 /// or the response body closes the connection that it uses. The body of a request may fail: what was sent of it then
 /// never looks whole to the backend.
 #[derive(Debug, Clone)]
@@ -147,10 +147,8 @@ impl Service<Request<RequestBody<ClientBody>>> for Upstream {
 
 impl Shared {
     fn send(&self, mut request: Request<RequestBody<ClientBody>>) -> Sent {
-        let (upstream_timeout, idle_timeout) = request
-            .extensions()
-            .get::<Arc<Route>>()
-            .map_or((self.settings.upstream_timeout, self.settings.idle_timeout), |route| {
+        let (upstream_timeout, idle_timeout) =
+            request.body().route().map_or((self.settings.upstream_timeout, self.settings.idle_timeout), |route| {
                 (route.upstream_timeout, route.idle_timeout)
             });
         self.aim(&mut request);

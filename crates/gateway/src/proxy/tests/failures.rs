@@ -81,10 +81,7 @@ async fn the_timeouts_of_the_route_hold_where_there_is_one() {
     let backend = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let upstream = format!("http://{}", backend.local_addr().unwrap());
     let service = Upstream::new(&upstream.parse().unwrap(), Settings::default())
-        .map_request(move |mut request: Request<ClientBody>| {
-            request.extensions_mut().insert(Arc::clone(&route));
-            request.map(RequestBody::passed)
-        })
+        .map_request(move |request: Request<ClientBody>| request.map(|body| RequestBody::passed(body).on(&route)))
         .map_response(|response: Response<UpstreamBody>| response.map(ResponseBody::passed));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
