@@ -31,6 +31,7 @@ mod queue;
 mod read;
 mod row;
 mod session;
+mod statements;
 mod worker;
 mod write;
 

@@ -96,9 +96,6 @@ const CACHE_KIB: i64 = -16_384;
 /// How long SQLite itself waits for the write lock; the worker asks again until [`Options::busy_timeout`].
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// More than there are statements.
-const STATEMENTS_KEPT: usize = 32;
-
 /// The path that a change of the working directory does not change. It also keeps names with a meaning to
 /// SQLite (`:memory:`) what they are here: names of files.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
@@ -144,7 +141,6 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Result<Connectio
     let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(options.busy_timeout)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     Ok(connection)
 }
 

@@ -8,7 +8,7 @@ use oncegate_core::{
     AuditEntry, ErrorKind, Fence, Filter, Note, Operation, OperatorVerb, RecordDigest, Seen, StoreError,
     StoredResponse, Timestamp, Written,
 };
-use rusqlite::{OptionalExtension, Row, named_params};
+use rusqlite::{Row, named_params};
 
 use super::{error::Failure, queue::Verb, row, session::Session, write};
 
@@ -48,7 +48,8 @@ impl Verb for Resolve {
 
     fn apply(&self, session: &Session<'_>) -> Result<Written, Failure> {
         let Self { seen, note, status, headers, body } = self;
-        let resolved = session.statement(include_str!("resolve.sql"))?.query_row(
+        let resolved = session.first(
+            include_str!("resolve.sql"),
             named_params! {
                 ":record": seen.record.as_bytes(),
                 ":fence": seen.fence.get(),
@@ -58,7 +59,7 @@ impl Verb for Resolve {
             },
             operation,
         );
-        let Some(operation) = resolved.optional()? else { return Ok(Written::Stale) };
+        let Some(operation) = resolved? else { return Ok(Written::Stale) };
         write::respond(session, (seen.record, seen.fence), headers, body.as_deref())?;
         let (verb, status) = (OperatorVerb::Resolve, Some(*status));
         let entry = AuditEntry { at: session.now(), verb, seen: *seen, operation, status, note: note.clone() };
@@ -76,7 +77,8 @@ impl Verb for Purge {
 
     fn apply(&self, session: &Session<'_>) -> Result<Written, Failure> {
         let Self { seen, note } = self;
-        let purged = session.statement(include_str!("purge.sql"))?.query_row(
+        let purged = session.first(
+            include_str!("purge.sql"),
             named_params! {
                 ":record": seen.record.as_bytes(),
                 ":fence": seen.fence.get(),
@@ -86,7 +88,7 @@ impl Verb for Purge {
             },
             operation,
         );
-        let Some(operation) = purged.optional()? else { return Ok(Written::Stale) };
+        let Some(operation) = purged? else { return Ok(Written::Stale) };
         let verb = OperatorVerb::deleting(seen.state);
         let entry = AuditEntry { at: session.now(), verb, seen: *seen, operation, status: None, note: note.clone() };
         write_entry(session, &entry)?;
@@ -127,13 +129,7 @@ impl Verb for Audit {
 
     fn apply(&self, session: &Session<'_>) -> Result<Vec<AuditEntry>, Failure> {
         let limit = i64::try_from(Filter::allowed(self.rows)).unwrap_or(i64::MAX);
-        let mut statement = session.statement(include_str!("audit.sql"))?;
-        let mut rows = statement.query(named_params! {":rows": limit})?;
-        let mut entries = Vec::new();
-        while let Some(row) = rows.next()? {
-            entries.push(entry(row)?);
-        }
-        Ok(entries)
+        session.all(include_str!("audit.sql"), named_params! {":rows": limit}, entry)
     }
 }
 

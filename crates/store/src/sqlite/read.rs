@@ -1,9 +1,9 @@
 //! The verbs that only read; each sees one snapshot.
 
 use oncegate_core::{Census, Filter, IdempotencyKey, Record, RecordDigest, RecordId, Scope, StateName, StoredResponse};
-use rusqlite::{Row, ToSql, named_params};
+use rusqlite::{Row, named_params};
 
-use super::{error::Failure, queue::Verb, row, session::Session};
+use super::{error::Failure, queue::Verb, row, session::Session, statements::Parameters};
 
 // === types ===
 
@@ -55,14 +55,13 @@ impl Verb for List {
 impl List {
     fn digests(&self, session: &Session<'_>) -> Result<Vec<RecordDigest>, rusqlite::Error> {
         let Self(filter) = self;
-        let mut statement = session.statement(self.sql())?;
         let digest = |row: &Row<'_>| row.get(0).map(RecordDigest::from_bytes);
         let state = filter.state.map(StateName::as_str);
         let scope = filter.scope.as_ref().map(Scope::as_str);
         let key = filter.key.as_ref().map(IdempotencyKey::as_str);
         let rows = i64::try_from(filter.rows()).unwrap_or(i64::MAX);
         let now = session.now().as_micros();
-        let parameters: &[(&str, &dyn ToSql)] = named_params! {
+        let parameters: Parameters<'_> = named_params! {
             ":state": state,
             ":abandoned": filter.abandoned,
             ":scope": scope,
@@ -71,10 +70,10 @@ impl List {
             ":rows": rows,
             ":now": now,
         };
-        let Some(prefix) = filter.prefix else { return statement.query_map(parameters, digest)?.collect() };
+        let Some(prefix) = filter.prefix else { return session.all(self.sql(), parameters, digest) };
         let (first, last) = (prefix.first(), prefix.last());
-        let range: &[(&str, &dyn ToSql)] = named_params! {":first": first.as_bytes(), ":last": last.as_bytes()};
-        statement.query_map(&*[parameters, range].concat(), digest)?.collect()
+        let range: Parameters<'_> = named_params! {":first": first.as_bytes(), ":last": last.as_bytes()};
+        session.all(self.sql(), &[parameters, range].concat(), digest)
     }
 
     fn sql(&self) -> &'static str {
@@ -92,16 +91,16 @@ impl Verb for Count {
     const NEEDS_CALLER: bool = true;
 
     fn apply(&self, session: &Session<'_>) -> Result<Census, Failure> {
-        let mut statement = session.statement(include_str!("census.sql"))?;
-        let census = statement.query_row(named_params! {":now": session.now().as_micros()}, |row| {
-            let count = |name| row.get::<_, u32>(name).map(u64::from);
-            Ok(Census {
-                in_flight: count("in_flight")?,
-                abandoned: count("abandoned")?,
-                completed: count("completed")?,
-                unknown: count("unknown")?,
-            })
-        })?;
-        Ok(census)
+        let census =
+            session.first(include_str!("census.sql"), named_params! {":now": session.now().as_micros()}, |row| {
+                let count = |name| row.get::<_, u32>(name).map(u64::from);
+                Ok::<_, rusqlite::Error>(Census {
+                    in_flight: count("in_flight")?,
+                    abandoned: count("abandoned")?,
+                    completed: count("completed")?,
+                    unknown: count("unknown")?,
+                })
+            })?;
+        Ok(census.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
     }
 }

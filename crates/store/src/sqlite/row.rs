@@ -7,7 +7,7 @@ use oncegate_core::{
     Backend, DoubtReason, ErrorKind, Fence, Fingerprint, IdempotencyKey, KeySpelling, OnAbandoned, Operation, Owner,
     Record, RecordDigest, RecordId, Scope, State, StateName, StoreError, StoredResponse, Timestamp,
 };
-use rusqlite::{OptionalExtension, Row, named_params, types::FromSql};
+use rusqlite::{Row, named_params, types::FromSql};
 
 use super::{error::Failure, session::Session};
 
@@ -47,25 +47,22 @@ pub(super) fn find(session: &Session<'_>, record: RecordDigest) -> Result<Option
 fn find_with(
     session: &Session<'_>,
     record: RecordDigest,
-    id: impl FnOnce(&Columns<'_>) -> Result<RecordId, StoreError>,
+    id: impl Fn(&Columns<'_>) -> Result<RecordId, StoreError>,
 ) -> Result<Option<Record>, Failure> {
-    let mut statement = session.statement(include_str!("find.sql"))?;
-    let mut rows = statement.query(named_params! {":record": record.as_bytes()})?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let columns = Columns { row, record };
-    Ok(Some(columns.record(id(&columns)?)?))
+    session.first(include_str!("find.sql"), named_params! {":record": record.as_bytes()}, |row| {
+        let columns = Columns { row, record };
+        Ok(columns.record(id(&columns)?)?)
+    })
 }
 
 /// Reads the response of a completed record; other records have none.
 pub(super) fn response(session: &Session<'_>, record: &Record) -> Result<Option<StoredResponse>, Failure> {
     let State::Completed { status, .. } = record.state else { return Ok(None) };
     let digest = record.id.digest();
-    let mut statement = session.statement(include_str!("response.sql"))?;
-    let found = statement
-        .query_row(named_params! {":fence": record.fence.get(), ":record": digest.as_bytes()}, |row| {
-            Ok((row.get::<_, String>("headers")?, row.get::<_, Option<Vec<u8>>>("body")?))
-        })
-        .optional()?;
+    let parameters = named_params! {":fence": record.fence.get(), ":record": digest.as_bytes()};
+    let found = session.first(include_str!("response.sql"), parameters, |row| {
+        Ok::<_, rusqlite::Error>((row.get::<_, String>("headers")?, row.get::<_, Option<Vec<u8>>>("body")?))
+    })?;
     let (headers, body) = found.ok_or_else(|| corrupt(digest, "response"))?;
     let headers = StoredResponse::parse_headers(&headers);
     let headers = headers.map_err(|error| corrupt(digest, "headers").with_source(error))?;

@@ -1,16 +1,18 @@
-//! One transaction as the verbs in it see it.
+//! One transaction after the other, as the verbs in them see it.
 
 use std::{cell::Cell, time::Duration};
 
 use oncegate_core::{Fence, Timestamp};
-use rusqlite::{CachedStatement, Connection, Params};
+use rusqlite::{Connection, Error, Row, named_params};
+
+use super::statements::{Parameters, Statements};
 
 // === types ===
 
-/// One transaction: its connection, its time, and the fences it gives.
+/// The transaction that is open: its connection, its time, and the fences it gives.
 pub(super) struct Session<'a> {
-    connection: &'a Connection,
-    now: Timestamp,
+    statements: Statements<'a>,
+    now: Cell<Timestamp>,
     /// The last fence given in this transaction, once one was.
     last_fence: Cell<Option<i64>>,
 }
@@ -18,30 +20,68 @@ pub(super) struct Session<'a> {
 // === impl Session ===
 
 impl<'a> Session<'a> {
-    pub(super) fn new(connection: &'a Connection, now: Timestamp) -> Self {
-        Self { connection, now, last_fence: Cell::new(None) }
+    /// Before the first transaction has [begun](Self::begin) there is no time.
+    pub(super) fn new(connection: &'a Connection) -> Self {
+        let now = Cell::new(Timestamp::from_micros(0));
+        Self { statements: Statements::new(connection), now, last_fence: Cell::new(None) }
+    }
+
+    /// Must be called when a transaction has begun: what the one before knew holds no longer.
+    pub(super) fn begin(&self, now: Timestamp) {
+        self.now.set(now);
+        self.last_fence.set(None);
     }
 
     /// The store's time, the same for all verbs of the transaction.
     pub(super) fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    /// A statement, compiled once per connection.
-    pub(super) fn statement(&self, sql: &'static str) -> Result<CachedStatement<'a>, rusqlite::Error> {
-        self.connection.prepare_cached(sql)
+        self.now.get()
     }
 
     /// Executes a statement; returns how many rows it changed.
-    pub(super) fn execute(&self, sql: &'static str, parameters: impl Params) -> Result<usize, rusqlite::Error> {
-        self.statement(sql)?.execute(parameters)
+    pub(super) fn execute(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<usize, Error> {
+        self.statements.execute(sql, parameters)
+    }
+
+    /// Reads the first row of a query, if there is one.
+    pub(super) fn first<T, E: From<Error>>(
+        &self,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+        read: impl Fn(&Row<'_>) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let mut first = None;
+        let is_enough = |row: &Row<'_>| {
+            first = Some(read(row)?);
+            Ok::<_, E>(true)
+        };
+        self.statements.query(sql, parameters, is_enough)?;
+        Ok(first)
+    }
+
+    /// Reads all rows of a query.
+    pub(super) fn all<T, E: From<Error>>(
+        &self,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+        read: impl Fn(&Row<'_>) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        let mut all = Vec::new();
+        let is_enough = |row: &Row<'_>| {
+            all.push(read(row)?);
+            Ok::<_, E>(false)
+        };
+        self.statements.query(sql, parameters, is_enough)?;
+        Ok(all)
     }
 
     /// The fence that is given next: never given before, and still to be [given](Self::give).
-    pub(super) fn next_fence(&self) -> Result<Fence, rusqlite::Error> {
+    pub(super) fn next_fence(&self) -> Result<Fence, Error> {
         let last = match self.last_fence.get() {
             Some(last) => last,
-            None => self.statement(include_str!("last_fence.sql"))?.query_row([], |row| row.get(0))?,
+            None => {
+                let last = self.first(include_str!("last_fence.sql"), &[], |row| row.get(0))?;
+                last.ok_or(Error::QueryReturnedNoRows)?
+            }
         };
         Ok(Fence::new(last + 1))
     }
@@ -52,10 +92,10 @@ impl<'a> Session<'a> {
     }
 
     /// Must be called before the commit; until then nobody knows the fences that were given.
-    pub(super) fn store_last_fence(&self) -> Result<(), rusqlite::Error> {
+    pub(super) fn store_last_fence(&self) -> Result<(), Error> {
         match self.last_fence.get() {
             None => Ok(()),
-            Some(last) => self.execute(include_str!("store_last_fence.sql"), [last]).map(drop),
+            Some(last) => self.execute(include_str!("store_last_fence.sql"), named_params! {":last": last}).map(drop),
         }
     }
 }

@@ -53,11 +53,12 @@ impl Worker {
 
     /// Works until all senders are gone and the queue is empty.
     pub(super) fn run(self, mut receiver: mpsc::Receiver<Box<dyn Job>>) {
+        let session = Session::new(&self.connection);
         let mut jobs = Vec::new();
         while receiver.blocking_recv_many(&mut jobs, self.batch_max) > 0 {
             while !jobs.is_empty() {
                 let batch = self.batch_length(&jobs);
-                self.carry_out(&mut jobs[..batch]);
+                self.carry_out(&session, &mut jobs[..batch]);
                 jobs.drain(..batch).for_each(Job::answer);
             }
         }
@@ -74,32 +75,32 @@ impl Worker {
     }
 
     /// Leaves an answer or an error in every job.
-    fn carry_out(&self, jobs: &mut [Box<dyn Job>]) {
-        match self.transact(jobs) {
+    fn carry_out(&self, session: &Session<'_>, jobs: &mut [Box<dyn Job>]) {
+        match self.transact(session, jobs) {
             Ok(()) => {}
             Err(reason) if jobs.len() > 1 && reason.concerns_one_verb() => {
                 // Nothing of the batch is stored. Alone, each is judged by itself, and a verb of two
                 // statements is still applied whole or not at all. Rare, so the usual path needs no savepoints.
-                jobs.chunks_mut(1).for_each(|job| self.carry_out(job));
+                jobs.chunks_mut(1).for_each(|job| self.carry_out(session, job));
             }
             Err(reason) => jobs.iter_mut().for_each(|job| job.fail(reason.to_store_error(&self.path))),
         }
     }
 
-    fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), RolledBack> {
+    fn transact(&self, session: &Session<'_>, jobs: &mut [Box<dyn Job>]) -> Result<(), RolledBack> {
         // A panic unwinds out of every statement and of the transaction, which rolls back.
-        match catch_unwind(AssertUnwindSafe(|| self.commit(jobs))) {
+        match catch_unwind(AssertUnwindSafe(|| self.commit(session, jobs))) {
             Ok(committed) => committed.map_err(|error| RolledBack::Failed(Arc::new(error))),
             Err(_panic) => Err(RolledBack::Panicked),
         }
     }
 
-    fn commit(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), rusqlite::Error> {
+    fn commit(&self, session: &Session<'_>, jobs: &mut [Box<dyn Job>]) -> Result<(), rusqlite::Error> {
         let transaction = self.begin()?;
         // The time is asked once the lock is held: what others wrote before is not in its future.
-        let session = Session::new(&self.connection, self.clock.now());
+        session.begin(self.clock.now());
         for job in jobs {
-            job.apply(&session)?;
+            job.apply(session)?;
         }
         session.store_last_fence()?;
         // Without a change this writes nothing: no page is dirty, so SQLite leaves the WAL alone.

@@ -104,7 +104,8 @@ impl Complete {
             ":owner": owner,
             ":now": session.now().as_micros(),
         };
-        session.statement(include_str!("completed.sql"))?.exists(parameters)
+        let found = session.first(include_str!("completed.sql"), parameters, |_| Ok::<_, rusqlite::Error>(()))?;
+        Ok(found.is_some())
     }
 }
 
