@@ -4,6 +4,9 @@
 //! the row is read until the commit, so nobody else, in this process or another, can change the row in
 //! between; and no claim is answered before the commit. Hence this runs [`decide`] itself instead of
 //! restating it in SQL.
+//!
+//! Nearly every record is absent, and the unique digest tells so as well as a look at the row does. So what
+//! the specification says of an absent record is written first, unless there is a row: then that is judged.
 
 use std::time::Duration;
 
@@ -35,6 +38,11 @@ impl Verb for Attempt {
 
     fn apply(&self, session: &Session<'_>) -> Result<Claim, Failure> {
         let Self(request) = self;
+        if let Decision::Acquire { attempt, lease } = decide(None, request, session.now())
+            && let Some(claim) = acquire_absent(session, request, (attempt, lease))?
+        {
+            return Ok(claim);
+        }
         let record = row::find_own(session, &request.id)?;
         match decide(record.as_ref(), request, session.now()) {
             Decision::Answer(claim) => Ok(claim),
@@ -58,6 +66,21 @@ fn write_doubt(session: &Session<'_>, record: &Record, reason: DoubtReason) -> R
     Ok(Claim::Unknown(Doubted { reason, since: session.now() }))
 }
 
+/// `None`: it is not absent, and nothing was written.
+fn acquire_absent(
+    session: &Session<'_>,
+    request: &ClaimRequest,
+    terms: (u32, Duration),
+) -> Result<Option<Claim>, Failure> {
+    let fence = session.next_fence()?;
+    let acquired = Record::acquired(request, None, fence, terms, session.now());
+    if insert(session, &acquired)? == 0 {
+        return Ok(None);
+    }
+    session.give(fence);
+    Ok(Some(Claim::Acquired(acquired.leased(acquired.lease))))
+}
+
 fn acquire(
     session: &Session<'_>,
     request: &ClaimRequest,
@@ -70,11 +93,10 @@ fn acquire(
     let acquired = Record::acquired(request, previous, fence, terms, now);
     match previous {
         Some(abandoned) if !abandoned.is_expired(now) => take_over(session, abandoned, &acquired)?,
-        Some(expired) => {
-            expire(session, expired)?;
-            insert(session, &acquired)?;
+        Some(_) | None => {
+            previous.map_or(Ok(()), |expired| expire(session, expired))?;
+            exactly_one(insert(session, &acquired)?, &acquired)?;
         }
-        None => insert(session, &acquired)?,
     }
     Ok(Claim::Acquired(acquired.leased(acquired.lease)))
 }
@@ -87,8 +109,9 @@ fn expire(session: &Session<'_>, record: &Record) -> Result<(), Failure> {
     exactly_one(deleted, record)
 }
 
-fn insert(session: &Session<'_>, record: &Record) -> Result<(), Failure> {
-    let inserted = session.execute(
+/// Returns how many rows were written: none if the record has one.
+fn insert(session: &Session<'_>, record: &Record) -> Result<usize, rusqlite::Error> {
+    session.execute(
         include_str!("claim.sql"),
         named_params! {
             ":record": record.id.digest().as_bytes(),
@@ -108,8 +131,7 @@ fn insert(session: &Session<'_>, record: &Record) -> Result<(), Failure> {
             ":lease_until": session.now().after(record.lease).as_micros(),
             ":expires_at": record.expires_at.as_micros(),
         },
-    )?;
-    exactly_one(inserted, record)
+    )
 }
 
 fn take_over(session: &Session<'_>, abandoned: &Record, acquired: &Record) -> Result<(), Failure> {
