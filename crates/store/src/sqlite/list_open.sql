@@ -1,7 +1,7 @@
 -- list of what is not completed: as list.sql, but found by the partial index, however large the table is.
 SELECT record
 FROM records INDEXED BY records_open
-WHERE state <> 'completed'
+WHERE completed_at IS NULL
   AND expires_at > :now
   AND (:state IS NULL OR state = :state)
   AND (NOT :abandoned OR lease_until <= :now)

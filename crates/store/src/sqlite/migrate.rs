@@ -6,11 +6,14 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x6f6e_6365;
 
 /// Migration `n` leads from schema `n - 1` to `n`, and says so itself in `user_version`.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/001_create_records.sql"), include_str!("migrations/002_create_audit.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/001_create_records.sql"),
+    include_str!("migrations/002_create_audit.sql"),
+    include_str!("migrations/003_narrow_indexes.sql"),
+];
 
 /// The newest schema that this program knows.
-pub(super) const SCHEMA: i64 = 2;
+pub(super) const SCHEMA: i64 = 3;
 
 /// The schema of the file; 0 is an empty one.
 pub(super) fn schema(connection: &Connection) -> Result<i64, rusqlite::Error> {

@@ -56,7 +56,8 @@ fn the_reaper_reads_only_what_it_reaps() {
             expired,
             [
                 "SEARCH records USING INTEGER PRIMARY KEY (rowid=?)",
-                "SEARCH records USING COVERING INDEX records_by_expiry (expires_at<?)",
+                "SEARCH records USING INDEX records_open (<expr><?)",
+                "SEARCH records USING INDEX records_by_expiry (expires_at<?)",
             ]
         );
         let abandoned = plan(connection, include_str!("reap_abandoned.sql"));
@@ -64,7 +65,7 @@ fn the_reaper_reads_only_what_it_reaps() {
             abandoned,
             [
                 "SEARCH records USING INTEGER PRIMARY KEY (rowid=?)",
-                "SEARCH records USING INDEX records_open (state=? AND on_abandoned=? AND lease_until<?)",
+                "SEARCH records USING INDEX records_open (<expr><?)",
             ]
         );
     });
@@ -73,10 +74,15 @@ fn the_reaper_reads_only_what_it_reaps() {
 #[test]
 fn the_census_counts_in_indexes() {
     with_connection(|connection| {
-        for step in plan(connection, include_str!("census.sql")) {
-            assert!(step.contains("INDEX"), "{step}");
-            assert!(!step.starts_with("SCAN") || step.contains("COVERING INDEX"), "{step}");
-        }
+        // Open records are few: only theirs are read.
+        assert_eq!(
+            plan(connection, include_str!("census.sql")),
+            [
+                "SCAN records USING COVERING INDEX sqlite_autoindex_records_1",
+                "SEARCH records USING INDEX records_by_expiry (expires_at<?)",
+                "SCAN records USING INDEX records_open",
+            ]
+        );
     });
 }
 

@@ -248,7 +248,8 @@ impl Verb for Reap {
 
     fn apply(&self, session: &Session<'_>) -> Result<Reaped, Failure> {
         let now = session.now().as_micros();
-        let rows = i64::try_from(self.rows).unwrap_or(i64::MAX);
+        // Twice as many must be a number too.
+        let rows = i64::try_from(self.rows).unwrap_or(i64::MAX).min(i64::MAX / 2);
         let expired = session.execute(include_str!("reap_expired.sql"), named_params! {":now": now, ":rows": rows})?;
         let reason = DoubtReason::WORKER_DIED;
         let doubted = session.execute(

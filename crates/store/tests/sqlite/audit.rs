@@ -53,9 +53,13 @@ async fn nothing_is_done_that_cannot_be_audited() {
 async fn a_file_of_before_the_audit_is_brought_up_to_date() {
     let place = Place::fresh();
     let lease = acquire(&place.open(), &request("k")).await;
-    let before = "DROP TRIGGER audit_is_never_changed; DROP TABLE audit; PRAGMA user_version = 1";
+    let before = "DROP TRIGGER audit_is_never_changed; DROP TABLE audit; DROP INDEX records_open;
+                  DROP INDEX records_by_expiry; CREATE INDEX records_by_expiry ON records (expires_at);
+                  CREATE INDEX records_open ON records (state, on_abandoned, lease_until) WHERE state <> 'completed';
+                  PRAGMA user_version = 1";
     place.connect().execute_batch(before).unwrap();
     let store = place.open();
     assert!(store.get(lease.record).await.unwrap().is_some(), "its records are kept");
     assert_eq!(store.audit(0).await.unwrap(), []);
+    assert_eq!(store.census().await.unwrap().in_flight, 1);
 }
