@@ -102,6 +102,9 @@ fn say_what_changed(changes: &BTreeMap<String, RouteChange>, before: &Routes, af
             RouteChange::Changed(keys) => tracing::info!(route, changed = keys.join(", "), "route changed"),
         }
     }
+    if is_reordered(before, after) {
+        tracing::info!("routes are tried in another order");
+    }
     for LiveRecords { route, before, effect } in LiveRecords::between(before, after) {
         match effect {
             Effect::Unguarded(method) => tracing::warn!(
@@ -122,6 +125,15 @@ fn say_what_changed(changes: &BTreeMap<String, RouteChange>, before: &Routes, af
             ),
         }
     }
+}
+
+/// Whether routes that are in both stand in another order.
+fn is_reordered(before: &Routes, after: &Routes) -> bool {
+    let names = |routes: &Routes| routes.iter().map(|(_, route)| Arc::clone(&route.name)).collect::<Vec<_>>();
+    let (mut before, mut after) = (names(before), names(after));
+    before.retain(|name| after.contains(name));
+    after.retain(|name| before.contains(name));
+    before != after
 }
 
 // === impl Parts ===

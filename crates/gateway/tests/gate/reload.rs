@@ -227,6 +227,32 @@ fn records_are_compared_under_the_rules_that_they_were_made_with() {
 }
 
 #[test]
+fn the_order_of_routes_counts_and_its_change_is_said() {
+    let backend = Backend::prompt();
+    let all = "[[route]]\nname = \"all\"\nmatch = \"* /**\"\n";
+    let mut gate = start(&backend, &[REQUIRED, all].concat());
+    assert_eq!(gate.keyless(), 400);
+    let said = gate.reload(&[REQUIRED, all].concat());
+    assert!(!said.contains("another order"), "{said}");
+    let said = gate.reload(&["[[route]]\nname = \"new\"\nmatch = \"POST /x\"\n", all, REQUIRED].concat());
+    assert!(said.contains("routes are tried in another order"), "{said}");
+    assert_eq!(gate.keyless(), 201);
+}
+
+#[test]
+fn a_header_that_became_the_key_cannot_be_named_away() {
+    let backend = Backend::prompt();
+    let mut gate = start(&backend, "");
+    // Named in Connection it ends here, and so the request has no key.
+    let fields = "Connection: X-Key\r\nX-Key: k1\r\n";
+    let status = |gate: &Gate| send(&gate.address, "POST", "/payments", fields).answer().status();
+    assert_eq!(status(&gate), 201);
+    gate.reload("[defaults]\nkey = \"header:X-Key\"\n");
+    assert_eq!(status(&gate), 400);
+    assert_eq!(backend.executions(), 1);
+}
+
+#[test]
 fn a_new_secret_in_front_changes_no_caller_and_no_comparison() {
     let backend = Backend::prompt();
     let secret = |id: &str| format!("[[secrets]]\nid = \"{id}\"\nvalue = \"{}\"\n", id.repeat(32));
