@@ -1,9 +1,16 @@
 //! Choices of routes, as clients see them, that no public case is about.
 
+use std::time::Duration;
+
 use http::Method;
 use http_body::Frame;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 
-use crate::harness::{Gate, post, reply, streamed};
+use crate::harness::{Gate, post, reply, streamed, wire};
 
 #[tokio::test]
 async fn callers_that_nothing_identifies_can_be_refused() {
@@ -157,4 +164,57 @@ async fn an_answer_that_takes_too_long_leaves_an_unknown_record() {
     let problem = gate.conclude(&stuck).await.problem(409, "unknown");
     assert_eq!(problem["reason"], "timeout");
     assert_eq!(gate.executions(), 2);
+}
+
+#[tokio::test]
+async fn long_bodies_are_kept_on_disk_and_a_disk_that_fails_executes_nothing() {
+    let mut gate = Gate::start_with("", &[("TMPDIR", "/nonexistent")]).await;
+    let upload = |bytes: usize| post("/uploads", "").with("content-type", "text/plain").body(vec![b'x'; bytes]);
+    let refused = gate.repeat(upload(300 << 10)).await;
+    let problem = refused.problem(503, "overloaded");
+    assert_eq!((&problem["retry"], refused.header("retry-after")), (&"same-key".into(), Some("1")));
+    assert!(gate.records().await.is_empty());
+    gate.exchange(upload(200 << 10), reply(201, "short")).await.is_executed(201, "short");
+    // What is not guarded is not kept at all.
+    let keyless = upload(300 << 10).without("idempotency-key");
+    gate.exchange(keyless, reply(201, "streamed")).await.is_executed(201, "streamed");
+    assert_eq!(gate.executions(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_becomes_another_protocol_is_marked_and_not_opened_again() {
+    let mut gate = Gate::start("").await;
+    gate.service.refuse().await;
+    let listener = TcpListener::bind(&gate.service.address).await.unwrap();
+    let head = "POST /shell HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer A\r\nIdempotency-Key: K1\r\n";
+    let request = format!("{head}Connection: upgrade\r\nUpgrade: shell\r\nContent-Length: 0\r\n\r\n");
+    let mut client = TcpStream::connect(&gate.server.address).await.unwrap();
+    client.write_all(request.as_bytes()).await.unwrap();
+    let (mut service, _) = listener.accept().await.unwrap();
+    let asked = until(&mut service, "\r\n\r\n").await;
+    assert!(asked.to_ascii_lowercase().contains("upgrade: shell"), "{asked}");
+    service
+        .write_all(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: shell\r\n\r\n")
+        .await
+        .unwrap();
+    let switched = until(&mut client, "\r\n\r\n").await;
+    assert!(switched.starts_with("HTTP/1.1 101 "), "{switched}");
+    client.write_all(b"ls\n").await.unwrap();
+    assert_eq!(until(&mut service, "\n").await, "ls\n");
+    service.write_all(b"a b\n").await.unwrap();
+    assert_eq!(until(&mut client, "\n").await, "a b\n");
+
+    let again = wire(&gate.server.address, request.replace("upgrade\r\n", "close\r\n").as_bytes()).await;
+    let problem = again.problem(410, "response-not-kept");
+    assert_eq!(problem["first_status"], 101);
+}
+
+/// What comes up to this text.
+async fn until(stream: &mut TcpStream, end: &str) -> String {
+    let mut seen = Vec::new();
+    while !seen.ends_with(end.as_bytes()) {
+        let read = timeout(Duration::from_secs(60), stream.read_buf(&mut seen)).await.expect("nothing comes").unwrap();
+        assert_ne!(read, 0, "ended before {end:?}: {}", String::from_utf8_lossy(&seen));
+    }
+    String::from_utf8(seen).unwrap()
 }
