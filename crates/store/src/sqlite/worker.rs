@@ -1,9 +1,11 @@
 //! The thread that carries verbs out: many in one transaction, answered after its commit.
 
 use std::{
+    iter,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -56,11 +58,22 @@ impl Worker {
         let session = Session::new(&self.connection);
         let mut jobs = Vec::new();
         while receiver.blocking_recv_many(&mut jobs, self.batch_max) > 0 {
+            self.let_others_join(&mut jobs, &mut receiver);
             while !jobs.is_empty() {
                 let batch = self.batch_length(&jobs);
                 self.carry_out(&session, &mut jobs[..batch]);
                 jobs.drain(..batch).for_each(Job::answer);
             }
+        }
+    }
+
+    /// Where several verbs arrive together more are on their way, and each that shares this commit saves one.
+    /// So callers that could run at this moment do so first. A verb that is alone waits for nobody.
+    fn let_others_join(&self, jobs: &mut Vec<Box<dyn Job>>, receiver: &mut mpsc::Receiver<Box<dyn Job>>) {
+        if jobs.len() > 1 {
+            thread::yield_now();
+            let room = self.batch_max.saturating_sub(jobs.len());
+            jobs.extend(iter::from_fn(|| receiver.try_recv().ok()).take(room));
         }
     }
 
