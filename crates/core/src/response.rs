@@ -1,5 +1,7 @@
 //! What a repeat is answered with.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 /// A response as it is stored: the status, the headers that a replay may carry, and the body.
@@ -28,7 +30,6 @@ impl StoredResponse {
     /// The headers as the JSON text that every store keeps and every way in reads.
     #[must_use]
     pub fn headers_json(&self) -> String {
-        let latin1 = |value: &Bytes| value.iter().map(|&byte| char::from(byte)).collect::<String>();
         let pairs: Vec<_> = self.headers.iter().map(|(name, value)| (name.as_str(), latin1(value))).collect();
         serde_json::to_string(&pairs).expect("pairs of strings are always JSON")
     }
@@ -49,6 +50,14 @@ impl StoredResponse {
     }
 }
 
+/// Nearly every value is ASCII, which is the same text in Latin-1 and in UTF-8.
+fn latin1(value: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(value) {
+        Ok(text) if text.is_ascii() => Cow::Borrowed(text),
+        Ok(_) | Err(_) => value.iter().map(|&byte| char::from(byte)).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +69,7 @@ mod tests {
             ("link".to_owned(), Bytes::from_static(b"<a>; rel=\"next\"")),
             ("link".to_owned(), Bytes::from_static(b"<b>")),
             ("x".to_owned(), Bytes::from(every_byte)),
+            ("y".to_owned(), Bytes::from_static("é, ж".as_bytes())),
         ];
         let response = StoredResponse { status: 201, headers: headers.clone(), body: None };
         assert_eq!(StoredResponse::parse_headers(&response.headers_json()).unwrap(), headers);
