@@ -13,7 +13,7 @@ pub(super) struct Get(pub(super) RecordDigest);
 /// The verb *list*.
 pub(super) struct List(pub(super) Filter);
 
-/// The verb *census*. With 300,000 completed records it takes 0.1 ms, and 20 ms when nothing is cached.
+/// The verb *census*. With 300,000 completed records it takes 0.7 ms, and 25 ms when nothing is cached.
 pub(super) struct Count;
 
 // === the verbs ===
