@@ -11,7 +11,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::TcpStream,
-    time::{Instant, MissedTickBehavior},
+    time::{Instant, Interval, MissedTickBehavior},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -24,6 +24,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Paced {
     sender: SendRequest<Full<Bytes>>,
     _connection: AbortOnDropHandle<()>,
+}
+
+/// When requests are due.
+pub(super) fn ticks() -> Interval {
+    let mut ticks = tokio::time::interval(PAUSE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 // === impl Paced ===
@@ -41,8 +48,7 @@ impl Paced {
     /// The median in microseconds over so many seconds; with a prefix, each request has a key of its own.
     pub(super) async fn p50_micros(&mut self, prefix: Option<&str>, seconds: u32) -> anyhow::Result<u64> {
         let mut latencies = Histogram::<u64>::new(3)?;
-        let mut ticks = tokio::time::interval(PAUSE);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = ticks();
         for number in 1..=u64::from(seconds) * 100 {
             ticks.tick().await;
             let key = prefix.map(|prefix| format!("{prefix}{number}"));
