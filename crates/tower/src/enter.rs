@@ -1,6 +1,6 @@
 //! The first steps of the flow: key + scope → fingerprint.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -67,6 +67,7 @@ where
     };
     if caller.is_anonymous {
         gate.observe(&Event::Anonymous);
+        warn_of_anonymous_callers(gate, route);
     }
     let request = ClaimRequest {
         id: RecordId::new(caller.scope, key),
@@ -85,6 +86,17 @@ where
         gate.observe(&Event::SplitScope);
     }
     Entered::Guarded(request, received)
+}
+
+/// Once for each process: they are counted, too.
+fn warn_of_anonymous_callers(gate: &Gate, route: &Route) {
+    if !gate.is_anonymous_known.load(Ordering::Relaxed) && !gate.is_anonymous_known.swap(true, Ordering::Relaxed) {
+        let route = &*route.name;
+        tracing::warn!(
+            route,
+            "callers without an identity share one scope: name what tells them apart, or reject them"
+        );
+    }
 }
 
 async fn key_in_body(route: &Route, received: &Received) -> Admission {

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     task::{Context, Poll},
     time::Duration,
 };
@@ -91,6 +91,8 @@ pub(crate) struct Gate {
     pub(crate) routes: ArcSwap<Routes>,
     pub(crate) local: Local,
     pub(crate) split_scopes: SplitScopes,
+    /// Whether it was said that some callers share a scope.
+    pub(crate) is_anonymous_known: AtomicBool,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) executions: TaskTracker,
     pub(crate) waiters: Semaphore,
@@ -114,6 +116,7 @@ impl IdempotencyLayer {
             routes: ArcSwap::from_pointee(routes),
             local: Local::new(settings.cache_bytes),
             split_scopes: SplitScopes::new(),
+            is_anonymous_known: AtomicBool::new(false),
             observer: settings.observer,
             executions: TaskTracker::new(),
             waiters: Semaphore::new(settings.waiters_max),

@@ -56,6 +56,19 @@ fn the_start_says_what_is_guarded() {
 }
 
 #[test]
+fn callers_without_an_identity_are_warned_about_once() {
+    let backend = Backend::prompt();
+    let mut gate = Gate::start(&backend.url());
+    for key in ["k1", "k2", "k3"] {
+        pay(&gate.address, key);
+    }
+    gate.signal(Signal::TERM);
+    gate.wait_for("stopped");
+    let warned = gate.seen().iter().filter(|line| line.contains("callers without an identity share one scope")).count();
+    assert_eq!(warned, 1, "{:#?}", gate.seen());
+}
+
+#[test]
 fn clients_can_read_the_policy_and_the_meaning_of_problems() {
     let backend = Backend::prompt();
     let gate =
