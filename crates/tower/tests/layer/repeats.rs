@@ -10,7 +10,10 @@ use oncegate_tower::{
     Outcome, Routes, Settings,
     route::{Matcher, Pattern},
 };
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 use crate::harness::{Gate, Whole, created, idempotent, post, route, status};
 
@@ -20,7 +23,8 @@ async fn of_300_repeats_one_executes_and_one_claim_reaches_the_store() {
     let mut answers: JoinSet<_> = (0..300).map(|_| gate.call(post("k", "{}"))).collect();
     let call = gate.next_call().await;
     for _ in 0..299 {
-        let whole = Whole::of(answers.join_next().await.unwrap().unwrap()).await;
+        let answer = timeout(Duration::from_secs(60), answers.join_next()).await.expect("a repeat waits for the first");
+        let whole = Whole::of(answer.unwrap().unwrap()).await;
         whole.problem(409, "in-flight");
         assert_eq!(whole.header("retry-after"), Some("2"));
     }
