@@ -6,6 +6,9 @@
 //! | feature | store | when |
 //! |---|---|---|
 //! | `sqlite` | `sqlite::SqliteStore` | one machine; no server to set up |
+//! | `postgres` | `postgres::PostgresStore` | many processes, many machines; the authority on what was executed |
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -1,0 +1,168 @@
+//! Records in PostgreSQL 14 or newer: for many processes on many machines.
+//!
+//! *Group commit*: while one batch of verbs is on the wire, others queue up, and what has queued up is sent as one
+//! transaction with one statement per verb, on one of a few connections (*lanes*). There is no timer: a verb that
+//! arrives alone takes one round trip, alone.
+//!
+//! *Nothing waits for a foreign transaction*: claims take a try-lock on the record before they touch it, and writes
+//! pass over rows that somebody else has locked and ask again. A transaction that holds one record open delays no
+//! other record.
+//!
+//! No connection is held while a handler runs, nothing is kept in a session, and every transaction names its
+//! isolation, so that it works behind PgBouncer in transaction mode and under any default of the server.
+//!
+//! ```no_run
+//! # async fn claim(request: &oncegate_core::ClaimRequest) -> Result<(), Box<dyn std::error::Error>> {
+//! use oncegate_core::Store;
+//! use oncegate_store::postgres::{Options, PostgresStore};
+//!
+//! let store = PostgresStore::open(&"postgres://app@localhost/shop".parse()?, Options::default());
+//! let claim = store.claim(request).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod batch;
+mod claim;
+mod desk;
+mod error;
+mod lane;
+mod link;
+mod operator;
+mod options;
+mod read;
+mod row;
+mod value;
+mod verb;
+mod write;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use oncegate_core::{
+    AuditEntry, Census, Claim, ClaimRequest, DoubtReason, Filter, Lease, Note, Owner, Reaped, Record, RecordDigest,
+    Seen, Store, StoreError, StoredResponse, Written,
+};
+
+#[doc(hidden)]
+pub use self::options::ClockOffset;
+pub use self::{
+    address::{Address, AddressError},
+    options::Options,
+};
+use self::{
+    desk::Desk,
+    lane::{BEGIN, Lane},
+};
+
+// === types ===
+
+/// Records in a PostgreSQL database.
+///
+/// # Errors of its verbs
+/// A full queue is [`Overloaded`](oncegate_core::ErrorKind::Overloaded), a full disk
+/// [`Full`](oncegate_core::ErrorKind::Full): nothing was applied. A server that cannot be reached, does not answer
+/// or refuses is [`Unavailable`](oncegate_core::ErrorKind::Unavailable). One verb that fails fails alone, whatever
+/// was sent together with it.
+///
+/// # A lost connection
+/// Verbs that recognise their own success (claims and completions with an owner, extensions, reads) are sent again
+/// on a new connection; of the others it is open whether they were applied. A commit is never cancelled.
+///
+/// # Cancellation
+/// A claim or a read whose future is dropped before it is sent is not carried out. Every other verb is, and so is a
+/// claim that was sent; [`withdraw`](Store::withdraw) it: verbs of one record are sent in the order in which they
+/// were first polled.
+///
+/// # Drop
+/// What is queued is still carried out, by tasks that end with it.
+#[derive(Debug)]
+pub struct PostgresStore {
+    lanes: Vec<Lane>,
+    desk: Desk,
+    options: Options,
+}
+
+/// How a transaction begins that reads whole tables.
+const BEGIN_SCAN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+// === impl PostgresStore ===
+
+impl PostgresStore {
+    /// A store at this address. It connects when it is first asked; the schema must be there by then.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn open(address: &Address, options: Options) -> Self {
+        let address = Arc::new(address.clone());
+        let lanes = (0..options.lanes.max(1)).map(|_| Lane::start(Arc::clone(&address), options.clone())).collect();
+        Self { lanes, desk: Desk::new(address, &options), options }
+    }
+
+    /// The lane that all verbs of this record take.
+    fn lane(&self, record: RecordDigest) -> &Lane {
+        let [.., last] = *record.as_bytes();
+        &self.lanes[usize::from(last) % self.lanes.len()]
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
+        self.lane(request.id.digest()).ask(claim::Attempt(request.clone())).await
+    }
+
+    async fn extend(&self, lease: &Lease, length: Duration) -> Result<Written, StoreError> {
+        self.lane(lease.record).ask(write::Extend { guard: lease.into(), length }).await
+    }
+
+    async fn complete(&self, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError> {
+        self.lane(lease.record).ask(write::Complete::new(lease.into(), response)).await
+    }
+
+    async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError> {
+        self.lane(lease.record).ask(write::Doubt { guard: lease.into(), reason: reason.clone() }).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<Written, StoreError> {
+        self.lane(lease.record).ask(write::Release { guard: lease.into() }).await
+    }
+
+    async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError> {
+        self.lane(record).ask(write::Withdraw { record, owner }).await
+    }
+
+    async fn get(&self, record: RecordDigest) -> Result<Option<(Record, Option<StoredResponse>)>, StoreError> {
+        self.lane(record).ask(read::Get(record)).await
+    }
+
+    async fn list(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+        let rows = self.desk.ask(BEGIN, read::list(filter, self.options.clock_offset.span())).await?;
+        read::listed(filter, &rows)
+    }
+
+    async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
+        self.lane(seen.record).ask(operator::Resolve::new(seen, response, note)).await
+    }
+
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        self.lane(seen.record).ask(operator::Purge { seen, note: note.clone() }).await
+    }
+
+    async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        let rows = self.desk.ask(BEGIN, operator::audit(rows)).await?;
+        rows.iter().map(operator::entry).collect()
+    }
+
+    async fn reap(&self, rows: usize) -> Result<Reaped, StoreError> {
+        let answer = self.desk.ask(BEGIN, desk::reap(rows, self.options.clock_offset.span())).await?;
+        answer.first().map_or(Ok(Reaped::default()), desk::reaped)
+    }
+
+    async fn census(&self) -> Result<Census, StoreError> {
+        let answer = self.desk.ask(BEGIN_SCAN, read::census(self.options.clock_offset.span())).await?;
+        answer.first().map_or(Ok(Census::default()), read::counted)
+    }
+}

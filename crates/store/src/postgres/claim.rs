@@ -1,0 +1,195 @@
+//! The claim. `claim.sql` restates [`oncegate_core::decide`]; here its verdicts become answers.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use oncegate_core::{
+    Claim, ClaimRequest, Completed, DoubtReason, Doubted, ErrorKind, Fence, Fingerprint, FirstUse, KeySpelling, Lease,
+    Operation, Owner, RecordDigest, StoreError, StoredResponse,
+};
+use tokio_postgres::{
+    Row,
+    types::{FromSql, Type},
+};
+use uuid::Uuid;
+
+use super::{
+    batch::corrupt,
+    row,
+    value::{At, Span, gate, uuid},
+    verb::{Parameter, Told, Unsettled, Verb},
+};
+
+// === types ===
+
+/// The verb *claim*.
+pub(super) struct Attempt(pub(super) ClaimRequest);
+
+/// One row of the answer.
+struct Verdict<'a> {
+    row: &'a Row,
+    request: &'a ClaimRequest,
+}
+
+/// What a claim is told of a record that somebody keeps locked: nobody knows for how long.
+const HELD_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+// === impl Attempt ===
+
+impl Verb for Attempt {
+    type Answer = Claim;
+
+    const SQL: &'static str = include_str!("claim.sql");
+    // Nobody would execute what it acquires, and before a plain backend it would end as unknown.
+    const NEEDS_CALLER: bool = true;
+    // Longer than other claims hold a record, shorter than a handler inside `oncegate.enter`.
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    fn record(&self) -> RecordDigest {
+        self.0.id.digest()
+    }
+
+    fn recognises_itself(&self) -> bool {
+        self.0.owner.is_some()
+    }
+
+    fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
+        let requests: Vec<&'a ClaimRequest> = batch.iter().map(|attempt| &attempt.0).collect();
+        let each = requests.iter();
+        let texts = |text: fn(&ClaimRequest) -> &str| -> Parameter<'a> {
+            (Box::new(requests.iter().map(|request| text(request)).collect::<Vec<_>>()), Type::TEXT_ARRAY)
+        };
+        let spans = |span: fn(&ClaimRequest) -> Duration| -> Parameter<'a> {
+            (Box::new(requests.iter().map(|request| Span(span(request))).collect::<Vec<_>>()), Type::INTERVAL_ARRAY)
+        };
+        let records: Vec<_> = each.clone().map(|request| uuid(request.id.digest())).collect();
+        let gates: Vec<_> = each.clone().map(|request| gate(request.id.digest())).collect();
+        let fingerprints: Vec<_> = each.clone().map(|request| request.fingerprint.as_bytes()).collect();
+        let attempts: Vec<_> = each.clone().map(|request| count(request.policy.max_attempts)).collect();
+        let owners: Vec<_> = each.map(|request| owner(request.owner)).collect();
+        vec![
+            (Box::new(records), Type::UUID_ARRAY),
+            (Box::new(gates), Type::INT8_ARRAY),
+            texts(|request| request.id.scope().as_str()),
+            texts(|request| request.id.key().as_str()),
+            texts(|request| request.operation.as_str()),
+            texts(|request| row::spelling_word(request.spelling)),
+            (Box::new(fingerprints), Type::BYTEA_ARRAY),
+            texts(|request| request.policy.backend.as_str()),
+            texts(|request| request.policy.on_abandoned.as_str()),
+            (Box::new(attempts), Type::INT4_ARRAY),
+            (Box::new(owners), Type::UUID_ARRAY),
+            spans(|request| request.policy.lease),
+            spans(|request| request.policy.retention),
+        ]
+    }
+
+    fn read(&self, row: &Row) -> Result<Told<Claim>, StoreError> {
+        let verdict = Verdict { row, request: &self.0 };
+        let claim = match verdict.get("verdict")? {
+            "raced" => return Ok(Told::Raced),
+            "acquired" => Claim::Acquired(verdict.acquired()?),
+            "recognised" => Claim::Acquired(verdict.lease(verdict.remaining()?)?),
+            "in_flight" => Claim::InFlight { retry_after: verdict.remaining()? },
+            "completed" => Claim::Completed(verdict.completed()?),
+            "mismatch" => Claim::Mismatch(verdict.first_use()?),
+            "unknown" => Claim::Unknown(verdict.doubted()?),
+            "rules_changed" => Claim::RulesChanged { recorded: verdict.fingerprint()? },
+            "collision" => {
+                let text = format!("record {} belongs to another key", self.record());
+                return Err(StoreError::new(ErrorKind::Collision, text));
+            }
+            _ => return Err(corrupt(self.record(), "verdict")),
+        };
+        Ok(Told::Answer(claim))
+    }
+
+    fn give_up(&self, why: Unsettled) -> Result<Claim, StoreError> {
+        match why {
+            Unsettled::Held => Ok(Claim::InFlight { retry_after: HELD_RETRY_AFTER }),
+            // An empty answer proves nothing: neither that the key is free nor that somebody has it.
+            Unsettled::Raced => {
+                let text = format!("others kept changing record {}", self.record().short());
+                Err(StoreError::new(ErrorKind::Unavailable, text))
+            }
+        }
+    }
+}
+
+fn count(attempts: u32) -> i32 {
+    i32::try_from(attempts).unwrap_or(i32::MAX)
+}
+
+/// An owner as PostgreSQL keeps it.
+pub(super) fn owner(owner: Option<Owner>) -> Option<Uuid> {
+    owner.map(|owner| Uuid::from_bytes(*owner.as_bytes()))
+}
+
+// === impl Verdict ===
+
+impl<'a> Verdict<'a> {
+    /// A lease that was written just now, as long as it was given.
+    fn acquired(&self) -> Result<Lease, StoreError> {
+        let length = self.get::<Option<Span>>("lease")?.map_or(self.request.policy.lease, |Span(length)| length);
+        self.lease(length)
+    }
+
+    fn lease(&self, length: Duration) -> Result<Lease, StoreError> {
+        let At(created_at) = self.get("created_at")?;
+        Ok(Lease {
+            record: self.request.id.digest(),
+            fence: Fence::new(self.get("fence")?),
+            owner: self.request.owner,
+            attempt: u32::try_from(self.get::<i32>("attempt")?).map_err(|error| self.corrupt("attempt", error))?,
+            length,
+            spelling: self.spelling()?,
+            created_at,
+        })
+    }
+
+    /// A takeover forwards the spelling of the first request; a first request has its own.
+    fn spelling(&self) -> Result<KeySpelling, StoreError> {
+        match self.get::<Option<&str>>("spelling")? {
+            Some(word) => row::parse_spelling(word).ok_or_else(|| corrupt(self.request.id.digest(), "spelling")),
+            None => Ok(self.request.spelling),
+        }
+    }
+
+    fn remaining(&self) -> Result<Duration, StoreError> {
+        let (At(until), At(now)) = (self.get("until")?, self.get("now")?);
+        Ok(until.since(now))
+    }
+
+    fn completed(&self) -> Result<Completed, StoreError> {
+        let (At(completed_at), At(expires_at)) = (self.get("since")?, self.get("until")?);
+        let response = StoredResponse {
+            status: row::status(self.get("status")?).ok_or_else(|| corrupt(self.request.id.digest(), "status"))?,
+            headers: row::headers(self.get("headers")?).map_err(|error| self.corrupt("headers", error))?,
+            body: self.get::<Option<&[u8]>>("body")?.map(Bytes::copy_from_slice),
+        };
+        Ok(Completed { response: Arc::new(response), completed_at, expires_at, expires_in: self.remaining()? })
+    }
+
+    fn first_use(&self) -> Result<FirstUse, StoreError> {
+        let state = row::parse_state(self.get("state")?);
+        let state = state.ok_or_else(|| corrupt(self.request.id.digest(), "state"))?;
+        Ok(FirstUse { operation: Operation::from_text(self.get("note")?), state })
+    }
+
+    fn doubted(&self) -> Result<Doubted, StoreError> {
+        let At(since) = self.get("since")?;
+        Ok(Doubted { reason: DoubtReason::new(self.get("note")?), since })
+    }
+
+    fn fingerprint(&self) -> Result<Fingerprint, StoreError> {
+        Fingerprint::from_bytes(self.get("fingerprint")?).map_err(|error| self.corrupt("fingerprint", error))
+    }
+
+    fn get<T: FromSql<'a>>(&self, name: &str) -> Result<T, StoreError> {
+        self.row.try_get(name).map_err(|error| self.corrupt(name, error))
+    }
+
+    fn corrupt(&self, what: &str, error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+        corrupt(self.request.id.digest(), what).with_source(error)
+    }
+}

@@ -1,0 +1,88 @@
+//! PostgreSQL's errors in the words of the contract.
+
+use std::sync::Arc;
+
+use oncegate_core::{ErrorKind, StoreError};
+use tokio_postgres::error::SqlState;
+
+// === types ===
+
+/// Why a transaction came to nothing, as far as can be told.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    /// There is no connection: nothing was sent.
+    NotConnected(Arc<tokio_postgres::Error>),
+    /// The connection ended after something was sent: whether it was applied is open.
+    Lost(Option<Arc<tokio_postgres::Error>>),
+    /// Rolled back for the sake of another transaction: asking again may well succeed.
+    Conflict(Arc<tokio_postgres::Error>),
+    /// Rolled back because of what was asked, or of the server's state.
+    Refused(Arc<tokio_postgres::Error>),
+}
+
+// === impl Failure ===
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        // An error before it reached the server (a value that cannot be sent) ends no connection.
+        let is_broken = std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>());
+        let is_lost = error.is_closed() || is_broken;
+        let error = Arc::new(error);
+        match error.code() {
+            None if is_lost => Self::Lost(Some(error)),
+            None => Self::Refused(error),
+            Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => Self::Conflict(error),
+            // 57P: the server stops or has just started; 08: the connection failed, perhaps behind a pooler;
+            // 25006: it follows another server by now. Only a new connection can lead elsewhere.
+            Some(code)
+                if code.code().starts_with("57P")
+                    || code.code().starts_with("08")
+                    || *code == SqlState::READ_ONLY_SQL_TRANSACTION =>
+            {
+                Self::Lost(Some(error))
+            }
+            Some(_) => Self::Refused(error),
+        }
+    }
+}
+
+impl Failure {
+    /// Whether the other verbs of a batch may well succeed without the one that is to blame. A disk that is full or
+    /// a schema that is missing concerns them all.
+    pub(super) fn concerns_one_verb(&self) -> bool {
+        let Self::Refused(error) = self else { return false };
+        // 22: data, 23: constraints, 54: limits, 55P03: a lock that was not given; no code: a value that cannot be
+        // sent.
+        let classes = ["22", "23", "54", "55P03"];
+        error.code().is_none_or(|code| classes.iter().any(|class| code.code().starts_with(class)))
+    }
+
+    /// What the callers of its verbs are told.
+    pub(super) fn to_store_error(&self) -> StoreError {
+        match self {
+            Self::NotConnected(error) => unavailable("PostgreSQL cannot be reached", error),
+            Self::Lost(Some(error)) => unavailable("the connection to PostgreSQL was lost", error),
+            Self::Lost(None) => StoreError::new(ErrorKind::Unavailable, "PostgreSQL did not answer in time"),
+            Self::Conflict(error) => unavailable("other transactions kept coming first", error),
+            Self::Refused(error) => refused(error),
+        }
+    }
+}
+
+fn refused(error: &Arc<tokio_postgres::Error>) -> StoreError {
+    let code = error.code().map_or("", SqlState::code);
+    let (kind, text) = match code {
+        "53100" => (ErrorKind::Full, "PostgreSQL has no room left: free disk space".to_owned()),
+        "3F000" | "42P01" | "42883" | "42703" => {
+            (ErrorKind::Unavailable, "the schema oncegate is missing or too old: run `oncegate migrate`".to_owned())
+        }
+        "XX001" | "XX002" => (ErrorKind::Corrupt, "what PostgreSQL holds is damaged".to_owned()),
+        "" => (ErrorKind::Unavailable, "PostgreSQL could not be asked".to_owned()),
+        code => (ErrorKind::Unavailable, format!("PostgreSQL refused a verb with SQLSTATE {code}")),
+    };
+    StoreError::new(kind, text).with_source(Arc::clone(error))
+}
+
+fn unavailable(text: &str, error: &Arc<tokio_postgres::Error>) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, text).with_source(Arc::clone(error))
+}

@@ -1,0 +1,41 @@
+-- purge: the record and the entry of the audit in one guarded statement; the response follows by trigger. A live lease
+-- is deleted by force only. Locks and answers as extend.sql does.
+WITH asked AS MATERIALIZED (
+    SELECT a.*, clock_timestamp() + $1::interval AS now
+    FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[])
+         AS a (record, fence, state, verb, operator, reason, forced)
+    ORDER BY a.record
+),
+held AS MATERIALIZED (
+    SELECT a.*
+    FROM asked a
+    CROSS JOIN LATERAL (
+        SELECT 1
+        FROM oncegate.records r
+        WHERE r.record = a.record AND r.fence = a.fence AND r.state = a.state AND r.expires_at > a.now
+          AND (a.forced OR r.lease_until IS NULL OR r.lease_until <= a.now)
+        FOR UPDATE SKIP LOCKED
+    ) r
+),
+deleted AS (
+    DELETE FROM oncegate.records r
+    USING held h
+    WHERE r.record = h.record
+    RETURNING r.record, r.fence, r.operation, h.now, h.state, h.verb, h.operator, h.reason, h.forced
+),
+noted AS (
+    INSERT INTO oncegate.audit (at, verb, record, operation, fence, state, operator, reason, forced)
+    SELECT now, verb, record, operation, fence, state, operator, reason, forced FROM deleted
+)
+SELECT record, 'done' AS verdict FROM deleted
+UNION ALL
+SELECT a.record, 'stale'
+FROM asked a
+LEFT JOIN LATERAL (
+    SELECT 1 AS found
+    FROM oncegate.records r
+    WHERE r.record = a.record AND r.fence = a.fence AND r.state = a.state AND r.expires_at > a.now
+      AND (a.forced OR r.lease_until IS NULL OR r.lease_until <= a.now)
+    LIMIT 1
+) r ON TRUE
+WHERE r.found IS NULL

@@ -1,0 +1,47 @@
+-- release: one guarded statement for a batch; locks and answers as extend.sql does. A first attempt leaves nothing;
+-- a takeover leaves what was abandoned, under a new fence that nobody holds. The state matters: a completion keeps
+-- the fence.
+WITH asked AS MATERIALIZED (
+    SELECT a.*, clock_timestamp() + $1::interval AS now
+    FROM unnest($2::uuid[], $3::bigint[], $4::uuid[]) AS a (record, fence, owner)
+    ORDER BY a.record
+),
+held AS MATERIALIZED (
+    SELECT a.*, r.attempt
+    FROM asked a
+    CROSS JOIN LATERAL (
+        SELECT r.attempt
+        FROM oncegate.records r
+        WHERE r.record = a.record AND r.fence = a.fence AND (a.owner IS NULL OR r.owner = a.owner)
+          AND r.state = 'in_flight' AND r.expires_at > a.now
+        FOR UPDATE SKIP LOCKED
+    ) r
+),
+deleted AS (
+    DELETE FROM oncegate.records r
+    USING held h
+    WHERE r.record = h.record AND h.attempt = 1
+    RETURNING r.record
+),
+given_back AS (
+    UPDATE oncegate.records r
+    SET fence = nextval('oncegate.fences'), owner = NULL, attempt = r.attempt - 1, lease = r.lease / 2,
+        lease_until = h.now, expires_at = h.now + r.retention
+    FROM held h
+    WHERE r.record = h.record AND h.attempt > 1
+    RETURNING r.record
+)
+SELECT record, 'done' AS verdict FROM deleted
+UNION ALL
+SELECT record, 'done' FROM given_back
+UNION ALL
+SELECT a.record, 'stale'
+FROM asked a
+LEFT JOIN LATERAL (
+    SELECT 1 AS found
+    FROM oncegate.records r
+    WHERE r.record = a.record AND r.fence = a.fence AND (a.owner IS NULL OR r.owner = a.owner)
+      AND r.state = 'in_flight' AND r.expires_at > a.now
+    LIMIT 1
+) r ON TRUE
+WHERE r.found IS NULL

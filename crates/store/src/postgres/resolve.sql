@@ -1,0 +1,49 @@
+-- resolve: the record, its response and the entry of the audit in one guarded statement. The owner goes, so that an
+-- execution that still runs does not take the operator's response for its own. Locks and answers as
+-- extend.sql does.
+WITH asked AS MATERIALIZED (
+    SELECT a.*, clock_timestamp() + $1::interval AS now
+    FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[], $8::text[], $9::text[],
+                $10::boolean[])
+         AS a (record, fence, state, status, headers, body, operator, reason, forced)
+    ORDER BY a.record
+),
+held AS MATERIALIZED (
+    SELECT a.*
+    FROM asked a
+    CROSS JOIN LATERAL (
+        SELECT 1
+        FROM oncegate.records r
+        WHERE r.record = a.record AND r.fence = a.fence AND r.state = a.state AND r.state IN ('in_flight', 'unknown')
+          AND r.expires_at > a.now
+        FOR UPDATE SKIP LOCKED
+    ) r
+),
+changed AS (
+    UPDATE oncegate.records r
+    SET state = 'completed', status = h.status, completed_at = h.now, expires_at = h.now + r.retention, owner = NULL,
+        lease_until = NULL, doubted_at = NULL, doubt_reason = NULL
+    FROM held h
+    WHERE r.record = h.record
+    RETURNING r.record, r.fence, r.operation, h.now, h.state, h.status, h.headers, h.body, h.operator, h.reason, h.forced
+),
+responded AS (
+    INSERT INTO oncegate.responses (record, fence, headers, body)
+    SELECT record, fence, headers::jsonb, body FROM changed
+),
+noted AS (
+    INSERT INTO oncegate.audit (at, verb, record, operation, fence, state, status, operator, reason, forced)
+    SELECT now, 'resolve', record, operation, fence, state, status, operator, reason, forced FROM changed
+)
+SELECT record, 'done' AS verdict FROM changed
+UNION ALL
+SELECT a.record, 'stale'
+FROM asked a
+LEFT JOIN LATERAL (
+    SELECT 1 AS found
+    FROM oncegate.records r
+    WHERE r.record = a.record AND r.fence = a.fence AND r.state = a.state AND r.state IN ('in_flight', 'unknown')
+      AND r.expires_at > a.now
+    LIMIT 1
+) r ON TRUE
+WHERE r.found IS NULL

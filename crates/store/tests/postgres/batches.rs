@@ -1,0 +1,123 @@
+//! Group commit, and that verbs in one batch do not depend on each other.
+
+use std::sync::Arc;
+
+use oncegate_core::{Claim, ErrorKind, Store, StoredResponse, Written};
+use oncegate_store::postgres::Options;
+
+use crate::fixture::{Place, acquire, request, response, uuid};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn claims_that_wait_together_are_committed_together() {
+    let place = Place::start(&[]).await;
+    let store = Arc::new(place.open());
+    let claim = |number: usize| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { acquire(&store, &request(&format!("k{number}"))).await })
+    };
+    for task in (0..200).map(claim).collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let client = place.connect().await;
+    let sql = "SELECT count(DISTINCT xmin::text), count(*) FROM oncegate.records";
+    let row = client.query_one(sql, &[]).await.unwrap();
+    let (transactions, records): (i64, i64) = (row.get(0), row.get(1));
+    assert_eq!(records, 200);
+    assert!(transactions <= 50, "{transactions} transactions for 200 claims");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_poisoned_verb_fails_alone() {
+    let place = Place::start(&[]).await;
+    let mut options = Options::default();
+    options.lanes = 1;
+    let store = Arc::new(place.open_with(options));
+    let mut leases = Vec::new();
+    for number in 0..40 {
+        leases.push(acquire(&store, &request(&format!("k{number}"))).await);
+    }
+    let poison = 17;
+    let complete = |(number, lease): (usize, oncegate_core::Lease)| {
+        let store = Arc::clone(&store);
+        // `jsonb` cannot hold the NUL of this name, which HTTP does not allow either.
+        let headers = vec![("x\0y".to_owned(), "z".into())];
+        let response = if number == poison { StoredResponse { headers, ..response(b"") } } else { response(b"fine") };
+        tokio::spawn(async move { store.complete(&lease, &response).await })
+    };
+    let tasks: Vec<_> = leases.into_iter().enumerate().map(complete).collect();
+    for (number, task) in tasks.into_iter().enumerate() {
+        match task.await.unwrap() {
+            Ok(written) => assert!(written == Written::Done && number != poison, "{number}"),
+            Err(error) => assert!(error.kind() == ErrorKind::Unavailable && number == poison, "{number}: {error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_full_queue_refuses_at_once() {
+    let place = Place::start(&[]).await;
+    let mut options = Options::default();
+    (options.lanes, options.queue_max) = (1, 8);
+    let store = Arc::new(place.open_with(options));
+    acquire(&store, &request("first")).await;
+    let client = place.connect().await;
+    client.batch_execute("BEGIN; LOCK TABLE oncegate.records").await.unwrap();
+    let claim = |number: usize| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.claim(&request(&format!("k{number}"))).await })
+    };
+    let tasks: Vec<_> = (0..40).map(claim).collect();
+    let mut refused = 0;
+    for task in tasks {
+        refused += usize::from(task.await.unwrap().is_err_and(|error| error.kind() == ErrorKind::Overloaded));
+    }
+    assert!(refused > 0);
+    client.batch_execute("ROLLBACK").await.unwrap();
+    acquire(&store, &request("last")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lost_connection_loses_no_claim_and_no_completion() {
+    let place = Place::start(&[]).await;
+    let store = Arc::new(place.open());
+    let client = place.connect().await;
+    let cycle = |number: usize| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let request = request(&format!("k{number}"));
+            let lease = match store.claim(&request).await {
+                Ok(Claim::Acquired(lease)) => lease,
+                Ok(other) => panic!("{other:?}"),
+                // Whether it was applied is open; nobody executes.
+                Err(error) => return assert_eq!(error.kind(), ErrorKind::Unavailable),
+            };
+            // A completion is sent until it is stored.
+            loop {
+                match store.complete(&lease, &response(b"done")).await {
+                    Ok(written) => return assert_eq!(written, Written::Done),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable),
+                }
+            }
+        })
+    };
+    for round in 0..20 {
+        let tasks: Vec<_> = (0..20).map(|number| cycle(round * 20 + number)).collect();
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'oncegate'";
+        client.execute(end, &[]).await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+    let sql = "SELECT count(*) FROM oncegate.records r WHERE state = 'completed' AND NOT EXISTS (SELECT FROM \
+               oncegate.responses p WHERE (p.record, p.fence) = (r.record, r.fence))";
+    assert_eq!(client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_primary_key_is_the_digest() {
+    let place = Place::start(&[]).await;
+    let (store, wanted) = (place.open(), request("k"));
+    acquire(&store, &wanted).await;
+    let sql = "SELECT count(*) FROM oncegate.records WHERE record = $1 AND key = 'k' AND scope = ''";
+    assert_eq!(place.connect().await.query_one(sql, &[&uuid(&wanted)]).await.unwrap().get::<_, i64>(0), 1);
+}

@@ -1,0 +1,133 @@
+//! Nothing waits for a foreign transaction, and what it holds is neither called stale nor taken.
+
+use std::{sync::Arc, time::Duration};
+
+use oncegate_core::{Claim, ClaimRequest, ErrorKind, Lease, Policy, Store, Written};
+use oncegate_store::postgres::PostgresStore;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use crate::fixture::{PATIENCE, Place, acquire, repeat, request, response, uuid};
+
+/// Keeps a record locked, as a backend does that completes in its own transaction.
+async fn hold(client: &Client, request: &ClaimRequest) {
+    client.batch_execute("BEGIN").await.unwrap();
+    let sql = "SELECT 1 FROM oncegate.records WHERE record = $1 FOR UPDATE";
+    assert_eq!(client.query(sql, &[&uuid(request)]).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_record_that_is_held_open_delays_no_other() {
+    let place = Place::start(&[]).await;
+    let store = Arc::new(place.open());
+    let (held, foreign) = (request("held"), place.connect().await);
+    let lease = acquire(&store, &held).await;
+    let mut others = Vec::new();
+    for number in 0..50 {
+        others.push(acquire(&store, &request(&format!("other{number}"))).await);
+    }
+    hold(&foreign, &held).await;
+    // In the same batches as the others: it is asked again all the while.
+    let waiting = tokio::spawn({
+        let (store, lease) = (Arc::clone(&store), lease.clone());
+        async move { store.extend(&lease, Duration::from_secs(60)).await }
+    });
+    let work = others.into_iter().enumerate().map(|(number, lease)| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            assert_eq!(store.extend(&lease, Duration::from_secs(60)).await.unwrap(), Written::Done);
+            assert_eq!(store.complete(&lease, &response(b"done")).await.unwrap(), Written::Done);
+            acquire(&store, &request(&format!("new{number}"))).await;
+        })
+    });
+    for task in work.collect::<Vec<_>>() {
+        timeout(PATIENCE, task).await.expect("the foreign transaction is still open").unwrap();
+    }
+    foreign.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), Written::Done, "a row that was passed over is not stale");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_write_of_a_record_that_stays_locked_is_unavailable_and_not_stale() {
+    let place = Place::start(&[]).await;
+    let (store, held, foreign) = (place.open(), request("held"), place.connect().await);
+    let lease = acquire(&store, &held).await;
+    hold(&foreign, &held).await;
+    for written in [
+        store.extend(&lease, Duration::from_secs(60)).await,
+        store.complete(&lease, &response(b"late")).await,
+        store.release(&lease).await,
+    ] {
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert!(matches!(store.claim(&repeat(&held)).await, Ok(Claim::InFlight { .. })), "reading needs no lock");
+    foreign.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(store.complete(&lease, &response(b"late")).await.unwrap(), Written::Done);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_key_whose_claim_is_still_open_elsewhere_is_in_flight() {
+    let place = Place::start(&[]).await;
+    let (store, wanted, foreign) = (place.open(), request("entered"), place.connect().await);
+    foreign.batch_execute("BEGIN").await.unwrap();
+    let gate = i64::from_be_bytes(wanted.id.digest().as_bytes()[..8].try_into().unwrap());
+    foreign.execute("SELECT pg_advisory_xact_lock($1)", &[&gate]).await.unwrap();
+    assert!(matches!(store.claim(&wanted).await, Ok(Claim::InFlight { .. })), "nobody waits for it to end");
+    acquire(&store, &request("another")).await;
+    foreign.batch_execute("ROLLBACK").await.unwrap();
+    acquire(&store, &wanted).await;
+}
+
+/// What a look at the row itself shows of any write.
+async fn versions(client: &Client) -> Vec<(String, String, String)> {
+    let sql = "SELECT xmin::text, xmax::text, ctid::text FROM oncegate.records ORDER BY record";
+    let rows = client.query(sql, &[]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repeat_writes_nothing() {
+    let place = Place::start(&[]).await;
+    let (store, client) = (place.open(), place.connect().await);
+    let (running, done) = (request("running"), request("done"));
+    acquire(&store, &running).await;
+    let lease = acquire(&store, &done).await;
+    assert_eq!(store.complete(&lease, &response(b"done")).await.unwrap(), Written::Done);
+    let before = versions(&client).await;
+    let cold = place.open();
+    for store in [&store, &cold] {
+        assert!(matches!(store.claim(&repeat(&running)).await, Ok(Claim::InFlight { .. })));
+        assert!(matches!(store.claim(&running).await, Ok(Claim::Acquired(_))), "its own claim, recognised");
+        assert!(matches!(store.claim(&repeat(&done)).await, Ok(Claim::Completed(_))));
+        assert_eq!(store.complete(&lease, &response(b"done")).await.unwrap(), Written::Done, "its own completion");
+        assert_eq!(store.release(&lease).await.unwrap(), Written::Stale);
+    }
+    assert_eq!(versions(&client).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_of_many_takers_gets_an_abandoned_record() {
+    let place = Place::start(&[]).await;
+    let stores: Vec<_> = (0..4).map(|_| Arc::new(place.open())).collect();
+    let first = ClaimRequest { policy: Arc::new(Policy::gateway(oncegate_core::Backend::Idempotent)), ..request("k") };
+    let stale: Lease = acquire(&stores[0], &first).await;
+    place.clock.advance(Duration::from_secs(60));
+    let take = |store: &Arc<PostgresStore>| {
+        let (store, repeat) = (Arc::clone(store), repeat(&first));
+        tokio::spawn(async move { store.claim(&repeat).await.unwrap() })
+    };
+    let takers: Vec<_> = stores.iter().cycle().take(32).map(take).collect();
+    let mut taken = 0;
+    for taker in takers {
+        match taker.await.unwrap() {
+            Claim::Acquired(lease) => {
+                assert!(lease.attempt == 2 && lease.fence > stale.fence);
+                taken += 1;
+            }
+            Claim::InFlight { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(taken, 1);
+    assert_eq!(stores[0].complete(&stale, &response(b"zombie")).await.unwrap(), Written::Stale);
+}
