@@ -29,6 +29,7 @@ mod desk;
 mod error;
 mod lane;
 mod link;
+mod migrate;
 mod operator;
 mod options;
 mod read;
@@ -49,6 +50,7 @@ use oncegate_core::{
 pub use self::options::ClockOffset;
 pub use self::{
     address::{Address, AddressError},
+    migrate::{MigrateError, Migrator},
     options::Options,
 };
 use self::{

@@ -1,0 +1,15 @@
+//! The SQL contract, as an application meets it: several connections to a real PostgreSQL, both sides of each race.
+#![cfg(feature = "postgres")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answer;
+mod claims;
+mod enter;
+mod jobs;
+mod migrate;
+mod names;
+mod races;
+mod refusals;
+mod rights;
+mod server;
+mod writes;

@@ -1,0 +1,125 @@
+//! The writes after the claim: what they may leave, and under which fence.
+
+use crate::{
+    answer::{KEY, claim, code, complete, end_leases, run, text},
+    server::Server,
+};
+
+#[tokio::test]
+async fn a_stale_fence_changes_nothing() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    let first = claim(&client, KEY).await;
+    end_leases(&client).await;
+    claim(&client, KEY).await;
+    let row = "SELECT xmin || ' ' || ctid FROM oncegate.records";
+    let before = text(&client, row).await;
+    for verb in ["extend({}, '30 s')", "release({})", "doubt({}, 'reset')", "purge({}, 'why')"] {
+        let call = format!("SELECT oncegate.{}", verb.replace("{}", &first.names()));
+        assert_eq!(text(&client, &call).await, "false", "{verb}");
+    }
+    assert_eq!(code(complete(&client, &first).await), "OG001");
+    assert_eq!(text(&client, row).await, before);
+}
+
+#[tokio::test]
+async fn a_completed_record_is_left_by_no_write_of_its_own_fence() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    let lease = claim(&client, KEY).await;
+    complete(&client, &lease).await.unwrap();
+    for verb in ["extend({}, '30 s')", "release({})", "doubt({}, 'reset')"] {
+        let call = format!("SELECT oncegate.{}", verb.replace("{}", &lease.names()));
+        assert_eq!(text(&client, &call).await, "false", "{verb}");
+    }
+    let refused = complete(&client, &lease).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "OG001");
+    assert!(refused.as_db_error().unwrap().message().ends_with("it is completed already"));
+    assert_eq!(claim(&client, KEY).await.body.as_deref(), Some(&b"paid"[..]));
+}
+
+#[tokio::test]
+async fn late_is_not_stale() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    let lease = claim(&client, KEY).await;
+    end_leases(&client).await;
+    assert_eq!(text(&client, &format!("SELECT oncegate.extend({}, '1 min')", lease.names())).await, "true");
+    let extended = "SELECT lease_until > clock_timestamp() + interval '50 s' FROM oncegate.records";
+    assert_eq!(text(&client, extended).await, "true");
+    assert_eq!(text(&client, &format!("SELECT oncegate.doubt({}, 'reset')", lease.names())).await, "true");
+    assert_eq!(claim(&client, KEY).await.outcome, "unknown");
+    complete(&client, &lease).await.unwrap();
+    assert_eq!(claim(&client, KEY).await.outcome, "completed");
+}
+
+#[tokio::test]
+async fn what_is_released_is_new() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    let lease = claim(&client, KEY).await;
+    let release = format!("SELECT oncegate.release({})", lease.names());
+    assert_eq!(text(&client, &release).await, "true");
+    assert_eq!(text(&client, &release).await, "false");
+    let next = claim(&client, "'shop', 'k', 'another'").await;
+    assert_eq!((&*next.outcome, next.attempt), ("acquired", Some(1)));
+    assert!(next.fence > lease.fence);
+}
+
+#[tokio::test]
+async fn a_released_takeover_is_abandoned_again() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    let first = claim(&client, KEY).await;
+    end_leases(&client).await;
+    let second = claim(&client, KEY).await;
+    let release = format!("SELECT oncegate.release({})", second.names());
+    assert_eq!(text(&client, &release).await, "true");
+    assert_eq!(text(&client, &release).await, "false", "its fence is nobody's now");
+    for stale in [&first, &second] {
+        assert_eq!(code(complete(&client, stale).await), "OG001");
+    }
+    let left = "SELECT attempt || ' ' || lease || ' ' || (owner IS NULL) || ' ' || state FROM oncegate.records";
+    assert_eq!(text(&client, left).await, "1 00:00:30 true in_flight");
+    assert_eq!(claim(&client, "'shop', 'k', 'another'").await.outcome, "mismatch");
+    assert_eq!(claim(&client, KEY).await.attempt, Some(2));
+}
+
+#[tokio::test]
+async fn lengths_are_hours_whatever_the_time_zone() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    // Clocks there have moved, and will.
+    run(&client, "SET timezone = 'Europe/Berlin'").await.unwrap();
+    let lease = claim(&client, "'shop', 'k', 'f', retention => '300 days'").await;
+    let kept = "SELECT retention || ' ' || (extract(epoch FROM expires_at - created_at) = 300 * 86400)
+                FROM oncegate.records";
+    assert_eq!(text(&client, kept).await, "7200:00:00 true");
+    let call = format!("SELECT oncegate.complete({}, 201, '[]', '', retention => '2 days')", lease.names());
+    run(&client, &call).await.unwrap();
+    assert_eq!(text(&client, "SELECT retention FROM oncegate.records").await, "48:00:00");
+}
+
+#[tokio::test]
+async fn the_claim_itself_is_never_forgotten_by_a_crash() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    run(&client, "SET synchronous_commit = off; BEGIN").await.unwrap();
+    claim(&client, KEY).await;
+    assert_eq!(text(&client, "current_setting('synchronous_commit')").await, "on");
+    run(&client, "COMMIT").await.unwrap();
+    assert_eq!(text(&client, "current_setting('synchronous_commit')").await, "off", "the session's own is back");
+}
+
+#[tokio::test]
+async fn every_completion_stays_in_its_page() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    for key in 0..500 {
+        let lease = claim(&client, &format!("'shop', 'k{key}', 'f'")).await;
+        complete(&client, &lease).await.unwrap();
+    }
+    run(&client, "SELECT pg_stat_force_next_flush()").await.unwrap();
+    let counted = "SELECT n_tup_upd || ' ' || n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'records'";
+    assert_eq!(text(&client, counted).await, "500 500");
+}
