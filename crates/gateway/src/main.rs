@@ -13,6 +13,7 @@ mod check;
 mod config;
 mod demo;
 mod metrics;
+mod migrate;
 mod proxy;
 mod records;
 mod serve;
@@ -42,6 +43,7 @@ enum Command {
     Demo(demo::Arguments),
     Storm(storm::Arguments),
     Bench(bench::Arguments),
+    Migrate(migrate::Arguments),
 }
 
 #[tokio::main]
@@ -53,6 +55,7 @@ async fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Storm(arguments) => storm::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
+        Command::Migrate(arguments) => migrate::run(arguments).await,
     };
     ended.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
