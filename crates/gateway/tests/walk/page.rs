@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Transcript,
     /// `toml`: a configuration.
     Configuration,
+    /// `psql`: sessions that `crates/store/tests/contract/page.rs` plays.
+    Sessions,
     /// Nothing: lines of what the commands above print; without commands above it is a picture.
     Output,
     /// Anything else, which nobody runs here.
@@ -113,6 +115,7 @@ fn kind(language: &str) -> Kind {
         "sh" => Kind::Commands,
         "console" => Kind::Transcript,
         "toml" => Kind::Configuration,
+        "psql" => Kind::Sessions,
         "" => Kind::Output,
         _ => Kind::Foreign,
     }

@@ -53,8 +53,8 @@ impl Walk {
                     output::assert_among(&block.place(), &block.text, printed);
                 }
             }
-            // Listed, as a test of its own sees to.
-            Kind::Foreign => {}
+            // Listed, as a test of its own sees to, or played by another one.
+            Kind::Foreign | Kind::Sessions => {}
         }
     }
 
@@ -104,7 +104,7 @@ pub(crate) fn is_walked(block: &Block) -> bool {
             .iter()
             .any(|command| !ELSEWHERE.iter().any(|each| each.page == block.page && each.words == words(command))),
         Kind::Transcript | Kind::Configuration => true,
-        Kind::Output | Kind::Foreign => false,
+        Kind::Output | Kind::Foreign | Kind::Sessions => false,
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn needs(block: &Block, exception: &Exception) -> bool {
     let says = match block.kind {
         Kind::Commands => command::split(&block.text).iter().any(|command| words(command) == exception.words),
         Kind::Foreign => block.text.lines().next() == Some(exception.words),
-        Kind::Transcript | Kind::Configuration | Kind::Output => false,
+        Kind::Transcript | Kind::Configuration | Kind::Output | Kind::Sessions => false,
     };
     says && block.page == exception.page
 }

@@ -8,6 +8,7 @@ mod enter;
 mod jobs;
 mod migrate;
 mod names;
+mod page;
 mod races;
 mod refusals;
 mod rights;

@@ -252,7 +252,8 @@ BEGIN
     IF scope IS NULL OR octet_length(scope) > 1024 THEN
         RAISE EXCEPTION 'the scope has % bytes: 0 to 1024 are allowed', octet_length(scope) USING ERRCODE = '22023';
     END IF;
-    IF key IS NULL OR key !~ '^[!-~]{1,255}$' THEN
+    -- In two steps: a pattern that counts to 255 takes forty times as long.
+    IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 255 OR key ~ '[^!-~]' THEN
         RAISE EXCEPTION 'the key has % bytes: 1 to 255 visible ASCII characters are allowed', octet_length(key)
             USING ERRCODE = '22023';
     END IF;
