@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::Context as _;
 use oncegate_core::{MemoryStore, Store};
-use oncegate_store::sqlite::{Options, SqliteStore};
+use oncegate_store::{
+    postgres::{self, Migrator, PostgresStore},
+    sqlite::{Options, SqliteStore},
+};
 
 // === types ===
 
@@ -19,6 +22,8 @@ use oncegate_store::sqlite::{Options, SqliteStore};
 pub(crate) enum StoreAddress {
     /// `sqlite://FILE`: a file on a local disk.
     Sqlite(PathBuf),
+    /// `postgres://USER:PASSWORD@HOST/DATABASE`, also as `postgresql://`; shown without its password.
+    Postgres(Box<postgres::Address>),
     /// `memory://single-process`: for tests and demonstrations. The address says what it is good for.
     Memory,
 }
@@ -27,7 +32,9 @@ pub(crate) enum StoreAddress {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AddressError {
     /// A store that does not exist yet.
-    #[error("{scheme}:// is not supported in this version: it comes with a later one; write sqlite://FILE")]
+    #[error(
+        "{scheme}:// is not supported in this version: it comes with a later one; write sqlite://FILE or postgres://HOST/DATABASE"
+    )]
     Later {
         /// What was asked for.
         scheme: &'static str,
@@ -37,8 +44,13 @@ pub(crate) enum AddressError {
         "{0:?} names no file: write sqlite://FILE, such as sqlite://oncegate.db or sqlite:///var/lib/oncegate/oncegate.db"
     )]
     NoFile(String),
+    /// One of PostgreSQL that cannot be read. It is not repeated, since it may hold a password.
+    #[error("{0}")]
+    Postgres(String),
     /// Something else.
-    #[error("{0:?} is not the address of a store: write sqlite://FILE, or memory://single-process for tests")]
+    #[error(
+        "{0:?} is not the address of a store: write sqlite://FILE, postgres://HOST/DATABASE, or memory://single-process for tests"
+    )]
     Unrecognised(String),
 }
 
@@ -56,10 +68,11 @@ pub(crate) enum Presence {
 impl StoreAddress {
     const SQLITE: &str = "sqlite://";
     const MEMORY: &str = "memory://single-process";
+    const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
     /// Schemes of stores to come; their addresses may hold passwords and are never shown.
-    const LATER: [&str; 5] = ["postgres", "postgresql", "redis", "rediss", "redis-cluster"];
+    const LATER: [&str; 3] = ["redis", "rediss", "redis-cluster"];
 
-    /// Opens the store. Blocks while it reads the disk.
+    /// Opens the store. Blocks while it reads the disk; a server is connected to when it is first asked.
     ///
     /// A store waits for another process's transaction only a part of `timeout`, so that it can say
     /// itself what it waits for.
@@ -71,8 +84,21 @@ impl StoreAddress {
                 let store = SqliteStore::open(path, options).with_context(|| format!("store {self}"))?;
                 Ok(Arc::new(store))
             }
+            Self::Postgres(address) => Ok(Arc::new(PostgresStore::open(address, postgres::Options::default()))),
             Self::Memory => Ok(Arc::new(MemoryStore::single_process())),
         }
+    }
+
+    /// Brings the schema of a store on a server up to date; a file's is when it is opened.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(crate) async fn migrate(&self) -> anyhow::Result<()> {
+        let Self::Postgres(address) = self else { return Ok(()) };
+        let migrating = async { Migrator::connect(address).await?.migrate().await };
+        let steps = migrating.await.with_context(|| format!("store {self}"))?;
+        tracing::info!(steps, "the schema is up to date");
+        Ok(())
     }
 
     /// Whether opening would find a store or make one.
@@ -80,7 +106,11 @@ impl StoreAddress {
     /// # Errors
     /// When it could do neither.
     pub(crate) fn presence(&self) -> anyhow::Result<Presence> {
-        let Self::Sqlite(path) = self else { return Ok(Presence::WillBeMade) };
+        let path = match self {
+            Self::Sqlite(path) => path,
+            Self::Postgres(_) => return Ok(Presence::There),
+            Self::Memory => return Ok(Presence::WillBeMade),
+        };
         if path.try_exists().with_context(|| format!("{} cannot be looked at", path.display()))? {
             return Ok(Presence::There);
         }
@@ -110,6 +140,11 @@ impl FromStr for StoreAddress {
             }
             return Ok(Self::Sqlite(PathBuf::from(file)));
         }
+        if Self::POSTGRES.iter().any(|scheme| text.starts_with(scheme)) {
+            let address =
+                text.parse().map_err(|error: postgres::AddressError| AddressError::Postgres(error.to_string()));
+            return Ok(Self::Postgres(Box::new(address?)));
+        }
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         match Self::LATER.into_iter().find(|later| scheme == Some(*later)) {
             Some(scheme) => Err(AddressError::Later { scheme }),
@@ -122,6 +157,7 @@ impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "{}{}", Self::SQLITE, path.display()),
+            Self::Postgres(address) => address.fmt(f),
             Self::Memory => f.write_str(Self::MEMORY),
         }
     }
@@ -133,19 +169,36 @@ mod tests {
 
     #[test]
     fn addresses_read_back_as_they_are_shown() {
-        for text in
-            ["sqlite://oncegate.db", "sqlite:///var/lib/oncegate.db", "sqlite://./a b.db", "memory://single-process"]
-        {
+        for text in [
+            "sqlite://oncegate.db",
+            "sqlite:///var/lib/oncegate.db",
+            "sqlite://./a b.db",
+            "memory://single-process",
+            "postgres://app@db.internal:5433/shop",
+            "postgres://app@a:5432,b:5433/shop",
+        ] {
             assert_eq!(text.parse::<StoreAddress>().unwrap().to_string(), text);
         }
         assert_eq!(StoreAddress::default().to_string(), "sqlite://oncegate.db");
     }
 
     #[test]
+    fn an_address_of_postgresql_is_shown_without_its_password() {
+        for text in ["postgres://app:hunter2@db/shop", "postgresql://app:hunter2@db/shop?sslmode=disable"] {
+            assert_eq!(text.parse::<StoreAddress>().unwrap().to_string(), "postgres://app@db:5432/shop");
+            assert!(!format!("{:?}", text.parse::<StoreAddress>()).contains("hunter2"));
+        }
+    }
+
+    #[test]
     fn other_addresses_are_refused_by_name_and_without_their_passwords() {
         let refused = |text: &str| text.parse::<StoreAddress>().unwrap_err().to_string();
-        for text in ["postgres://u:hunter2@db/x", "redis://:hunter2@r", "redis-cluster://a,b"] {
+        for text in ["redis://:hunter2@r", "redis-cluster://a,b"] {
             assert!(refused(text).contains("comes with a later"), "{text}");
+            assert!(!refused(text).contains("hunter2"), "{text}");
+        }
+        for text in ["postgres://u:hunter2@db:port/x", "postgresql://u:hunter2@db/x?sslmode=require&a=hunter2"] {
+            assert!(refused(text).contains("PostgreSQL"), "{text}");
             assert!(!refused(text).contains("hunter2"), "{text}");
         }
         for text in ["sqlite://", "sqlite://dir/", "sqlite://:memory:"] {

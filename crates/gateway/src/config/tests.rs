@@ -327,7 +327,7 @@ fn later_features_are_refused_and_not_ignored() {
         ("[store]\nfront = \"redis://r\"", "comes with the Redis store"),
         ("[store]\ndurability = \"outbox\"", "comes with the Redis store"),
         ("[store]\nmigrate = false", "comes with the PostgreSQL store"),
-        ("[store]\nurl = \"postgres://x\"", "comes with a later one"),
+        ("[store]\nurl = \"redis://x\"", "comes with a later one"),
     ] {
         assert!(faults(text).contains(reason), "{text}: {}", faults(text));
     }

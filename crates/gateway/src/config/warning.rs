@@ -14,7 +14,7 @@ pub(super) fn of_store(address: &StoreAddress) -> Vec<String> {
              the same key again"
                 .to_owned(),
         ],
-        StoreAddress::Sqlite(_) => Vec::new(),
+        StoreAddress::Sqlite(_) | StoreAddress::Postgres(_) => Vec::new(),
     }
 }
 

@@ -7,7 +7,17 @@ mod backend;
 mod check;
 mod config;
 mod http;
+mod postgres;
 mod process;
 mod readiness;
 mod reload;
 mod serve;
+
+#[path = "../servers"]
+mod servers {
+    #[allow(dead_code, reason = "other tests use all of it")]
+    pub(crate) mod postgres;
+    #[allow(dead_code, reason = "other tests use all of it")]
+    pub(crate) mod process;
+    pub(crate) mod program;
+}
