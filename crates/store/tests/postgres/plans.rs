@@ -51,7 +51,7 @@ fn list(word: &str, uuids: &str) -> String {
 async fn plan(client: &Client, (name, sql, words): (&str, &str, &[&str]), uuids: &str) -> Vec<String> {
     let lists: Vec<_> = words.iter().map(|word| list(word, uuids)).collect();
     let script = format!(
-        "{}; SET LOCAL plan_cache_mode = force_custom_plan; PREPARE {name} AS {sql}; \
+        "{}; PREPARE {name} AS {sql}; \
          EXPLAIN EXECUTE {name} ('0 s', {}); DEALLOCATE {name}; ROLLBACK",
         include_str!("../../src/postgres/begin.sql"),
         lists.join(", ")
