@@ -83,3 +83,14 @@ async fn an_older_schema_is_brought_up_to_date() {
     assert_eq!(migrator.migrate().await.unwrap(), 2);
     assert_eq!(claim(&client, KEY).await.outcome, "acquired");
 }
+
+#[tokio::test]
+async fn an_owner_who_may_make_no_roles_migrates_all_the_same() {
+    let server = Server::start(&[]).await;
+    let client = server.connect().await;
+    run(&client, "CREATE ROLE keeper LOGIN; GRANT CREATE ON DATABASE postgres TO keeper").await.unwrap();
+    assert_eq!(server.migrator_as("keeper").await.migrate().await.unwrap(), 3);
+    assert_eq!(text(&client, "SELECT count(*) FROM pg_roles WHERE rolname = 'oncegate_app'").await, "0");
+    let keeper = server.connect_as("keeper").await;
+    assert_eq!(claim(&keeper, KEY).await.outcome, "acquired");
+}

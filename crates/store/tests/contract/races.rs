@@ -149,3 +149,40 @@ async fn claims_and_entries_exclude_each_other() {
     run(&enterer, "COMMIT").await.unwrap();
     assert_eq!(claim(&claimer, KEY).await.outcome, "completed");
 }
+
+/// A repeat that pays if it takes over.
+async fn repeat(client: &Client, arguments: &str) -> Answer {
+    let answer = claim(client, arguments).await;
+    if answer.outcome == "acquired" {
+        pay(client, &answer).await.unwrap();
+    }
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn either_a_late_worker_pays_or_whoever_took_over() {
+    let server = Server::migrated().await;
+    let (late, taker) = (server.connect().await, server.connect().await);
+    run(&late, "CREATE TABLE payments (amount int)").await.unwrap();
+    let (mut fenced, mut in_time) = (0, 0);
+    for round in 1..=100 {
+        let arguments = format!("'shop', 'k{round}', 'f'");
+        let lease = claim(&late, &arguments).await;
+        end_leases(&late).await;
+        let (paid, repeated) = tokio::join!(pay(&late, &lease), repeat(&taker, &arguments));
+        match paid {
+            Ok(()) => {
+                in_time += 1;
+                assert!(["completed", "in_flight"].contains(&&*repeated.outcome), "{repeated:?}");
+            }
+            Err(error) => {
+                fenced += 1;
+                assert_eq!(code(Err::<(), _>(error)), "OG001");
+                assert_eq!(repeated.attempt, Some(2));
+            }
+        }
+        assert_eq!(text(&late, "SELECT count(*) FROM payments").await, round.to_string());
+        assert_eq!(claim(&taker, &arguments).await.outcome, "completed");
+    }
+    eprintln!("{in_time} were in time, {fenced} were fenced off");
+}

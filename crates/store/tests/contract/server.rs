@@ -107,7 +107,12 @@ impl Server {
 
     /// What brings its schema up to date.
     pub(crate) async fn migrator(&self) -> Migrator {
-        let address = format!("postgres://postgres@127.0.0.1:{}/postgres", self.port);
+        self.migrator_as("postgres").await
+    }
+
+    /// The same, by somebody.
+    pub(crate) async fn migrator_as(&self, user: &str) -> Migrator {
+        let address = format!("postgres://{user}@127.0.0.1:{}/postgres", self.port);
         Migrator::connect(&address.parse().unwrap()).await.unwrap()
     }
 
