@@ -123,3 +123,24 @@ async fn every_completion_stays_in_its_page() {
     let counted = "SELECT n_tup_upd || ' ' || n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'records'";
     assert_eq!(text(&client, counted).await, "500 500");
 }
+
+#[tokio::test]
+async fn the_transaction_of_the_effect_may_be_stricter() {
+    let server = Server::migrated().await;
+    let (worker, taker) = (server.connect().await, server.connect().await);
+    for (key, level) in [("a", "REPEATABLE READ"), ("b", "SERIALIZABLE")] {
+        let arguments = format!("'shop', '{key}', 'f'");
+        let first = claim(&worker, &arguments).await;
+        run(&worker, &format!("BEGIN ISOLATION LEVEL {level}; SELECT 1")).await.unwrap();
+        end_leases(&taker).await;
+        let second = claim(&taker, &arguments).await;
+        // Its snapshot still shows its own fence; what it would overwrite has changed since.
+        assert_eq!(code(complete(&worker, &first).await), "40001", "{level}");
+        run(&worker, &format!("ROLLBACK; BEGIN ISOLATION LEVEL {level}")).await.unwrap();
+        assert_eq!(code(complete(&worker, &first).await), "OG001", "{level}");
+        run(&worker, &format!("ROLLBACK; BEGIN ISOLATION LEVEL {level}")).await.unwrap();
+        complete(&worker, &second).await.unwrap();
+        run(&worker, "COMMIT").await.unwrap();
+        assert_eq!(claim(&taker, &arguments).await.outcome, "completed");
+    }
+}

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use oncegate_core::conformance;
+use oncegate_store::postgres::Migrator;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -81,4 +83,43 @@ async fn a_pooler_in_transaction_mode_changes_nothing() {
     let place = place.through(&pooler.address());
     conformance::run(async || place.emptied().await).await;
     conformance::histories(place.emptied().await).await;
+}
+
+/// The first value of the first row; through the simple protocol, which prepares nothing.
+async fn first_value(client: &tokio_postgres::Client, query: &str) -> String {
+    let messages = client.simple_query(query).await.unwrap();
+    let row = messages.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    row.unwrap_or("NULL").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_sql_contract_and_its_migrations_need_no_session() {
+    let place = Place::start(&["fsync=off"]).await;
+    place.connect().await.batch_execute("DROP SCHEMA oncegate CASCADE").await.unwrap();
+    let pooler = Pooler::start(place.port()).await;
+    let mut migrator = Migrator::connect(&pooler.address().parse().unwrap()).await.unwrap();
+    assert_eq!(migrator.migrate().await.unwrap(), 3);
+
+    let mut clients = Vec::new();
+    for _ in 0..16 {
+        let (client, connection) =
+            tokio_postgres::connect(&pooler.address(), tokio_postgres::NoTls).await.expect("it is ready");
+        tokio::spawn(connection);
+        clients.push(client);
+    }
+    let claim = "SELECT outcome FROM oncegate.claim('shop', 'k', 'f')";
+    let outcomes = join_all(clients.iter().map(|client| first_value(client, claim))).await;
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "acquired").count(), 1, "{outcomes:?}");
+    let enter = "BEGIN ISOLATION LEVEL READ COMMITTED;
+                 SELECT oncegate.complete(record, fence, 201, '[]', 'paid') FROM oncegate.enter('shop', 'e', 'f');
+                 COMMIT";
+    clients[0].batch_execute(enter).await.unwrap();
+    let repeat = "SELECT outcome FROM oncegate.enter('shop', 'e', 'f')";
+    let outcomes = join_all(clients.iter().map(|client| first_value(client, repeat))).await;
+    assert!(outcomes.iter().all(|outcome| outcome == "completed"), "{outcomes:?}");
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    assert_eq!(first_value(&clients[0], locks).await, "0", "none stays behind in a connection");
 }
