@@ -51,10 +51,15 @@ impl Failure {
     /// a schema that is missing concerns them all.
     pub(super) fn concerns_one_verb(&self) -> bool {
         let Self::Refused(error) = self else { return false };
-        // 22: data, 23: constraints, 54: limits, 55P03: a lock that was not given; no code: a value that cannot be
-        // sent.
-        let classes = ["22", "23", "54", "55P03"];
+        // 22: data, 23: constraints, 54: limits, 53200: more locks at once than there is room for, 55P03: a lock that
+        // was not given; no code: a value that cannot be sent.
+        let classes = ["22", "23", "54", "53200", "55P03"];
         error.code().is_none_or(|code| classes.iter().any(|class| code.code().starts_with(class)))
+    }
+
+    /// Whether a lock was not given in time: that of one record, or that of the whole table.
+    pub(super) fn is_lock_timeout(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
     }
 
     /// What the callers of its verbs are told.

@@ -42,6 +42,10 @@ struct Carrier {
     options: Options,
 }
 
+/// After how many locks that were not given a batch is not divided any more. One record that somebody keeps costs
+/// one for each halving; more means that the whole table is locked, and each further part would wait as long.
+const LOCK_TIMEOUTS_MAX: usize = 9;
+
 /// How every batch begins.
 pub(super) const BEGIN: &str = include_str!("begin.sql");
 
@@ -145,6 +149,7 @@ impl Carrier {
     /// Sends a batch; one that is refused is divided, until the verb that is to blame stands alone and fails alone.
     async fn carry_out(&mut self, batch: Batch) {
         let mut parts = vec![batch];
+        let mut lock_timeouts = 0;
         while let Some(part) = parts.pop() {
             let groups = part.into_groups();
             let statements: Vec<Statement<'_>> =
@@ -160,7 +165,13 @@ impl Carrier {
                 }
                 Err(failure @ (Failure::Refused(_) | Failure::NotConnected(_))) => {
                     let jobs: Vec<_> = groups.into_iter().flat_map(|group| group.jobs()).collect();
-                    parts.extend(divide(jobs, &failure));
+                    lock_timeouts += usize::from(failure.is_lock_timeout());
+                    if lock_timeouts > LOCK_TIMEOUTS_MAX {
+                        let rest = parts.drain(..).flat_map(Batch::into_groups).flat_map(|group| group.jobs());
+                        jobs.into_iter().chain(rest).for_each(|job| job.fail(failure.to_store_error()));
+                    } else {
+                        parts.extend(divide(jobs, &failure));
+                    }
                     Vec::new()
                 }
             };

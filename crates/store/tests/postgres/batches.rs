@@ -114,6 +114,46 @@ async fn a_lost_connection_loses_no_claim_and_no_completion() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_insert_beside_the_try_lock_stops_only_its_own_key() {
+    let place = Place::start(&[]).await;
+    let mut options = Options::default();
+    options.lanes = 1;
+    let store = Arc::new(place.open_with(options));
+    let foreign = place.connect().await;
+    foreign.batch_execute("BEGIN").await.unwrap();
+    let sql = "INSERT INTO oncegate.records (record, scope, key, operation, spelling, fingerprint, backend, on_abandoned, \
+               state, fence, attempt, lease, retention, created_at, lease_until, expires_at) VALUES ($1, '', 'k7', \
+               'POST /', 'bare', '\\x07', 'plain', 'unknown', 'in_flight', nextval('oncegate.fences'), 1, '30 s', '24 h', \
+               now(), now() + '30 s', now() + '24 h')";
+    foreign.execute(sql, &[&uuid(&request("k7"))]).await.unwrap();
+    let claim = |number: usize| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.claim(&request(&format!("k{number}"))).await })
+    };
+    for (number, task) in (0..40).map(claim).collect::<Vec<_>>().into_iter().enumerate() {
+        match task.await.unwrap() {
+            Ok(Claim::Acquired(_)) => assert_ne!(number, 7),
+            other => assert!(number == 7 && other.is_err(), "{number}: {other:?}"),
+        }
+    }
+    foreign.batch_execute("COMMIT").await.unwrap();
+    assert!(matches!(store.claim(&request("k7")).await, Ok(Claim::InFlight { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_on_disk_before_it_is_answered() {
+    for (server, expected) in [("off", "on"), ("remote_write", "remote_write"), ("on", "on")] {
+        let place = Place::start(&[&format!("synchronous_commit={server}")]).await;
+        let client = place.connect().await;
+        client.batch_execute(include_str!("../../src/postgres/begin.sql")).await.unwrap();
+        let setting: String = client.query_one("SHOW synchronous_commit", &[]).await.unwrap().get(0);
+        assert_eq!(setting, expected);
+        let isolation: String = client.query_one("SHOW transaction_isolation", &[]).await.unwrap().get(0);
+        assert_eq!(isolation, "read committed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_primary_key_is_the_digest() {
     let place = Place::start(&[]).await;
     let (store, wanted) = (place.open(), request("k"));
