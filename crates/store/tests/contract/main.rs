@@ -12,5 +12,7 @@ mod page;
 mod races;
 mod refusals;
 mod rights;
+#[path = "../servers/postgres.rs"]
+#[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
 mod server;
 mod writes;

@@ -8,4 +8,6 @@ mod fixture;
 mod locks;
 mod plans;
 mod pooler;
+#[path = "../servers/postgres.rs"]
+#[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
 mod server;

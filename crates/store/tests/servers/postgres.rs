@@ -41,7 +41,7 @@ impl Server {
 
     /// A server with an empty database and these settings.
     pub(crate) async fn start(settings: &[&str]) -> Self {
-        let directory = tempfile::Builder::new().prefix("oncegate-contract-").tempdir().unwrap();
+        let directory = tempfile::Builder::new().prefix("oncegate-postgres-").tempdir().unwrap();
         let name = uuid::Uuid::new_v4().to_string();
         let mut server = Self { programs: programs(), owner: owner(), directory, name, port: 0 };
         if let Some((user, group)) = server.owner {
@@ -94,6 +94,15 @@ impl Server {
     /// A connection of the superuser's.
     pub(crate) async fn connect(&self) -> Client {
         self.connect_as("postgres").await
+    }
+
+    /// Where a store finds it.
+    pub(crate) fn address(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// A connection of somebody's.
