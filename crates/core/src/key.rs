@@ -163,6 +163,25 @@ fn check_visible(value: &[u8]) -> Result<(), KeyError> {
     }
 }
 
+// === impl KeySpelling ===
+
+impl KeySpelling {
+    /// The word that stores use.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Quoted => "quoted",
+        }
+    }
+
+    /// Reads such a word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Bare, Self::Quoted].into_iter().find(|spelling| spelling.as_str() == word)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

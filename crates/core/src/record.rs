@@ -214,6 +214,12 @@ impl StateName {
             Self::Unknown => "unknown",
         }
     }
+
+    /// Reads such a word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::InFlight, Self::Completed, Self::Unknown].into_iter().find(|state| state.as_str() == word)
+    }
 }
 
 // === impl DoubtReason ===

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use oncegate_core::{
     Claim, ClaimRequest, Completed, DoubtReason, Doubted, ErrorKind, Fence, Fingerprint, FirstUse, KeySpelling, Lease,
-    Operation, Owner, RecordDigest, StoreError, StoredResponse,
+    Operation, Owner, RecordDigest, StateName, StoreError, StoredResponse,
 };
 use tokio_postgres::{
     Row,
@@ -73,7 +73,7 @@ impl Verb for Attempt {
             texts(|request| request.id.scope().as_str()),
             texts(|request| request.id.key().as_str()),
             texts(|request| request.operation.as_str()),
-            texts(|request| row::spelling_word(request.spelling)),
+            texts(|request| request.spelling.as_str()),
             (Box::new(fingerprints), Type::BYTEA_ARRAY),
             texts(|request| request.policy.backend.as_str()),
             texts(|request| request.policy.on_abandoned.as_str()),
@@ -150,7 +150,7 @@ impl<'a> Verdict<'a> {
     /// A takeover forwards the spelling of the first request; a first request has its own.
     fn spelling(&self) -> Result<KeySpelling, StoreError> {
         match self.get::<Option<&str>>("spelling")? {
-            Some(word) => row::parse_spelling(word).ok_or_else(|| corrupt(self.request.id.digest(), "spelling")),
+            Some(word) => KeySpelling::parse(word).ok_or_else(|| corrupt(self.request.id.digest(), "spelling")),
             None => Ok(self.request.spelling),
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Verdict<'a> {
     }
 
     fn first_use(&self) -> Result<FirstUse, StoreError> {
-        let state = row::parse_state(self.get("state")?);
+        let state = StateName::parse(self.get("state")?);
         let state = state.ok_or_else(|| corrupt(self.request.id.digest(), "state"))?;
         Ok(FirstUse { operation: Operation::from_text(self.get("note")?), state })
     }

@@ -1,7 +1,7 @@
 //! The verbs of operators, and the audit of them. Each writes the record and its entry in one statement.
 
 use oncegate_core::{
-    AuditEntry, ErrorKind, Fence, Filter, Note, Operation, OperatorVerb, RecordDigest, Seen, StoreError,
+    AuditEntry, ErrorKind, Fence, Filter, Note, Operation, OperatorVerb, RecordDigest, Seen, StateName, StoreError,
     StoredResponse, Written,
 };
 use tokio_postgres::{
@@ -137,7 +137,7 @@ pub(super) fn entry(row: &Row) -> Result<AuditEntry, StoreError> {
     let seen = Seen {
         record: digest(get::<Uuid>(row, "record")?),
         fence: Fence::new(get(row, "fence")?),
-        state: row::parse_state(get(row, "state")?).ok_or_else(|| corrupt("state"))?,
+        state: StateName::parse(get(row, "state")?).ok_or_else(|| corrupt("state"))?,
     };
     let note = Note::new(get(row, "operator")?, get(row, "reason")?).map_err(|error| corrupt(error.field()))?;
     let status = get::<Option<i32>>(row, "status")?;

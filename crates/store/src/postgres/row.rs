@@ -48,7 +48,7 @@ impl<'a> Columns<'a> {
         Ok(Record {
             id: self.id()?,
             operation: Operation::from_text(self.get("operation")?),
-            spelling: self.word("spelling", parse_spelling)?,
+            spelling: self.word("spelling", KeySpelling::parse)?,
             fingerprint: self.fingerprint()?,
             backend: self.word("backend", Backend::parse)?,
             on_abandoned: self.word("on_abandoned", OnAbandoned::parse)?,
@@ -72,7 +72,7 @@ impl<'a> Columns<'a> {
     }
 
     fn state(&self) -> Result<State, StoreError> {
-        Ok(match self.word("state", parse_state)? {
+        Ok(match self.word("state", StateName::parse)? {
             StateName::InFlight => {
                 let At(lease_until) = self.get("lease_until")?;
                 State::InFlight { lease_until }
@@ -125,26 +125,6 @@ pub(super) fn headers(json: &str) -> Result<Vec<(String, Bytes)>, serde_json::Er
         true => StoredResponse::parse_headers(&json.replace(NUL, "\\u0000")),
         false => StoredResponse::parse_headers(json),
     }
-}
-
-// === words ===
-
-/// The word for a spelling; states, backends and rules bring theirs along.
-pub(super) fn spelling_word(spelling: KeySpelling) -> &'static str {
-    match spelling {
-        KeySpelling::Bare => "bare",
-        KeySpelling::Quoted => "quoted",
-    }
-}
-
-/// Reads a spelling's word.
-pub(super) fn parse_spelling(word: &str) -> Option<KeySpelling> {
-    [KeySpelling::Bare, KeySpelling::Quoted].into_iter().find(|&spelling| spelling_word(spelling) == word)
-}
-
-/// Reads a state's word.
-pub(super) fn parse_state(word: &str) -> Option<StateName> {
-    [StateName::InFlight, StateName::Completed, StateName::Unknown].into_iter().find(|state| state.as_str() == word)
 }
 
 /// Reads a status.

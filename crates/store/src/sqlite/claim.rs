@@ -118,7 +118,7 @@ fn insert(session: &Session<'_>, record: &Record) -> Result<usize, rusqlite::Err
             ":scope": record.id.scope().as_str(),
             ":key": record.id.key().as_str(),
             ":operation": record.operation.as_str(),
-            ":spelling": row::spelling_word(record.spelling),
+            ":spelling": record.spelling.as_str(),
             ":fingerprint": record.fingerprint.as_bytes(),
             ":backend": record.backend.as_str(),
             ":on_abandoned": record.on_abandoned.as_str(),

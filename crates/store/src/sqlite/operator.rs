@@ -5,12 +5,12 @@
 
 use bytes::Bytes;
 use oncegate_core::{
-    AuditEntry, ErrorKind, Fence, Filter, Note, Operation, OperatorVerb, RecordDigest, Seen, StoreError,
+    AuditEntry, ErrorKind, Fence, Filter, Note, Operation, OperatorVerb, RecordDigest, Seen, StateName, StoreError,
     StoredResponse, Timestamp, Written,
 };
 use rusqlite::{Row, named_params};
 
-use super::{error::Failure, queue::Verb, row, session::Session, write};
+use super::{error::Failure, queue::Verb, session::Session, write};
 
 // === types ===
 
@@ -138,7 +138,7 @@ fn entry(row: &Row<'_>) -> Result<AuditEntry, Failure> {
     let seen = Seen {
         record: RecordDigest::from_bytes(row.get("record")?),
         fence: Fence::new(row.get("fence")?),
-        state: row::parse_state(&text("state")?).ok_or_else(|| corrupt("state"))?,
+        state: StateName::parse(&text("state")?).ok_or_else(|| corrupt("state"))?,
     };
     let note = Note::new(&text("operator")?, &text("reason")?).map_err(|error| corrupt(error.field()))?;
     Ok(AuditEntry {

@@ -76,7 +76,7 @@ impl Columns<'_> {
         Ok(Record {
             id,
             operation: Operation::from_text(self.text("operation")?),
-            spelling: self.read("spelling", parse_spelling)?,
+            spelling: self.read("spelling", KeySpelling::parse)?,
             fingerprint: self.fingerprint()?,
             backend: self.read("backend", Backend::parse)?,
             on_abandoned: self.read("on_abandoned", OnAbandoned::parse)?,
@@ -92,7 +92,7 @@ impl Columns<'_> {
     }
 
     fn state(&self) -> Result<State, StoreError> {
-        Ok(match self.read("state", parse_state)? {
+        Ok(match self.read("state", StateName::parse)? {
             StateName::InFlight => State::InFlight { lease_until: self.time("lease_until")? },
             StateName::Completed => {
                 State::Completed { completed_at: self.time("completed_at")?, status: self.get("status")? }
@@ -130,25 +130,6 @@ impl Columns<'_> {
     fn get<T: FromSql>(&self, name: &str) -> Result<T, StoreError> {
         self.row.get(name).map_err(|error| corrupt(self.record, name).with_source(error))
     }
-}
-
-// === words ===
-
-/// The word for a spelling; states, backends and rules bring theirs along.
-pub(super) fn spelling_word(spelling: KeySpelling) -> &'static str {
-    match spelling {
-        KeySpelling::Bare => "bare",
-        KeySpelling::Quoted => "quoted",
-    }
-}
-
-fn parse_spelling(word: &str) -> Option<KeySpelling> {
-    [KeySpelling::Bare, KeySpelling::Quoted].into_iter().find(|&spelling| spelling_word(spelling) == word)
-}
-
-/// Reads a state's word.
-pub(super) fn parse_state(word: &str) -> Option<StateName> {
-    [StateName::InFlight, StateName::Completed, StateName::Unknown].into_iter().find(|state| state.as_str() == word)
 }
 
 fn corrupt(record: RecordDigest, what: &str) -> StoreError {
