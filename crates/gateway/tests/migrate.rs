@@ -10,6 +10,7 @@ mod servers {
     pub(crate) mod program;
 }
 
+use oncegate_store::postgres::Migrator;
 use servers::postgres::PostgresServer;
 
 const DATABASE: &str = "shop";
@@ -38,8 +39,10 @@ fn said(output: &Output, code: i32) -> String {
 fn an_empty_database_gets_the_schema_once() {
     let (server, address) = server();
     let said_first = said(&migrate(&["--store", &address]), 0);
-    assert_eq!(said_first, "the schema is 3 now, after 3 migrations\n");
-    assert_eq!(said(&migrate(&["--store", &address]), 0), "the schema is 3, nothing was left to do\n");
+    let schema = Migrator::SCHEMA;
+    assert_eq!(said_first, format!("the schema is {schema} now, after {schema} migrations\n"));
+    let said_then = said(&migrate(&["--store", &address]), 0);
+    assert_eq!(said_then, format!("the schema is {schema}, nothing was left to do\n"));
     let claimed = server.execute(DATABASE, "SELECT outcome, fence FROM oncegate.claim('shop', 'k', 'f')").unwrap();
     assert_eq!(claimed, "acquired|1");
 }
@@ -64,7 +67,8 @@ fn a_newer_schema_is_refused_by_name() {
     server.execute(DATABASE, "INSERT INTO oncegate.migrations VALUES (9, 'add_wings', '')").unwrap();
     for arguments in [&["--store", &address][..], &["--print", "--store", &address]] {
         let output = migrate(arguments);
-        assert!(said(&output, 1).contains("schema 9 (add_wings), and this program knows 3 at most"));
+        let words = format!("schema 9 (add_wings), and this program knows {} at most", Migrator::SCHEMA);
+        assert!(said(&output, 1).contains(&words));
         assert!(output.stdout.is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! The claim. `claim.sql` restates [`oncegate_core::decide`]; here its verdicts become answers.
+//! The claim. The function `claim_batch` of the schema restates [`oncegate_core::decide`]; here its verdicts become
+//! answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +40,9 @@ const HELD_RETRY_AFTER: Duration = Duration::from_secs(1);
 impl Verb for Attempt {
     type Answer = Claim;
 
-    const SQL: &'static str = include_str!("claim.sql");
+    const SQL: &'static str =
+        "SELECT * FROM oncegate.claim_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+    const IS_PLANNED: bool = true;
     // Nobody would execute what it acquires, and before a plain backend it would end as unknown.
     const NEEDS_CALLER: bool = true;
     // Longer than other claims hold a record, shorter than a handler inside `oncegate.enter`.

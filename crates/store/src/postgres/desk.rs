@@ -37,7 +37,7 @@ pub(super) fn reap(rows: usize, offset: Span) -> Statement<'static> {
     let rows = i64::try_from(rows).unwrap_or(i64::MAX);
     let parameters: Vec<super::verb::Parameter<'_>> =
         vec![(Box::new(offset), Type::INTERVAL), (Box::new(rows), Type::INT8)];
-    Statement { sql: include_str!("reap.sql"), parameters }
+    Statement { sql: include_str!("reap.sql"), is_planned: false, parameters }
 }
 
 /// What its row says.

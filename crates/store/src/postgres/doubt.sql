@@ -1,4 +1,4 @@
--- doubt: one guarded statement for a batch; locks and answers as extend.sql does.
+-- doubt: one guarded statement for a batch; locks and answers as extend_batch does.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
     FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::text[]) AS a (record, fence, owner, reason)

@@ -46,8 +46,14 @@ struct Carrier {
 /// one for each halving; more means that the whole table is locked, and each further part would wait as long.
 const LOCK_TIMEOUTS_MAX: usize = 9;
 
-/// How every batch begins.
+/// How often the runtime is given a turn before a batch is sent.
+const YIELDS_MAX: usize = 64;
+
+/// How a batch begins that has statements to be planned.
 pub(super) const BEGIN: &str = include_str!("begin.sql");
+
+/// How one begins that only calls functions.
+const BEGIN_PLANNED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 // === impl Lane ===
 
@@ -88,11 +94,25 @@ fn ended() -> StoreError {
 
 impl Carrier {
     async fn run(mut self) {
+        let mut answered = 0;
         while let Some(first) = self.next().await {
-            // Callers that were just answered, and can run, join this batch.
-            tokio::task::yield_now().await;
+            self.others(answered).await;
             let batch = self.gather(first);
+            answered = batch.len();
             self.carry_out(batch).await;
+        }
+    }
+
+    /// Lets those run who were just answered: they often come back at once, and then join the next batch instead of
+    /// the one after it. A batch of twice as many costs the server little more. Nobody is waited for: an idle runtime
+    /// comes straight back, and who was answered alone is not given another turn.
+    async fn others(&self, answered: usize) {
+        let expected = answered.min(self.options.batch_max).saturating_sub(1);
+        for _ in 0..expected.min(YIELDS_MAX) {
+            if self.receiver.len() >= expected {
+                break;
+            }
+            tokio::task::yield_now().await;
         }
     }
 
@@ -154,7 +174,9 @@ impl Carrier {
             let groups = part.into_groups();
             let statements: Vec<Statement<'_>> =
                 groups.iter().map(|group| group.statement(self.options.clock_offset.span())).collect();
-            let outcome = self.link.transact(BEGIN, &statements).await;
+            let is_planned = statements.iter().all(|statement| statement.is_planned);
+            let begin = if is_planned { BEGIN_PLANNED } else { BEGIN };
+            let outcome = self.link.transact(begin, &statements).await;
             drop(statements);
             let again: Vec<Box<dyn Job>> = match outcome {
                 Ok(rows) => groups.into_iter().zip(&rows).flat_map(|(group, rows)| group.settle(rows)).collect(),

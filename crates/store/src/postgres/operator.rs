@@ -129,7 +129,7 @@ impl Verb for Purge {
 /// The statement of the verb *audit*.
 pub(super) fn audit(rows: usize) -> Statement<'static> {
     let rows = i64::try_from(Filter::allowed(rows)).unwrap_or(i64::MAX);
-    Statement { sql: include_str!("audit.sql"), parameters: vec![(Box::new(rows), Type::INT8)] }
+    Statement { sql: include_str!("audit.sql"), is_planned: false, parameters: vec![(Box::new(rows), Type::INT8)] }
 }
 
 /// The entry of one of its rows.

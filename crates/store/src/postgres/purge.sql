@@ -1,5 +1,5 @@
 -- purge: the record and the entry of the audit in one guarded statement; the response follows by trigger. A live lease
--- is deleted by force only. Locks and answers as extend.sql does.
+-- is deleted by force only. Locks and answers as extend_batch does.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
     FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[])

@@ -61,6 +61,7 @@ pub(super) fn list(filter: &Filter, offset: Span) -> Statement<'_> {
     let rows = i64::try_from(filter.rows()).unwrap_or(i64::MAX);
     Statement {
         sql: include_str!("list.sql"),
+        is_planned: false,
         parameters: vec![
             (Box::new(offset), Type::INTERVAL),
             (Box::new(filter.state.map(StateName::as_str)), Type::TEXT),
@@ -90,7 +91,11 @@ pub(super) fn listed(filter: &Filter, rows: &[Row]) -> Result<Vec<Record>, Store
 
 /// The statement of the verb *census*.
 pub(super) fn census(offset: Span) -> Statement<'static> {
-    Statement { sql: include_str!("census.sql"), parameters: vec![(Box::new(offset), Type::INTERVAL)] }
+    Statement {
+        sql: include_str!("census.sql"),
+        is_planned: false,
+        parameters: vec![(Box::new(offset), Type::INTERVAL)],
+    }
 }
 
 /// The counts of its row.

@@ -1,4 +1,4 @@
--- release: one guarded statement for a batch; locks and answers as extend.sql does. A first attempt leaves nothing;
+-- release: one guarded statement for a batch; locks and answers as extend_batch does. A first attempt leaves nothing;
 -- a takeover leaves what was abandoned, under a new fence that nobody holds. The state matters: a completion keeps
 -- the fence.
 WITH asked AS MATERIALIZED (

@@ -1,6 +1,6 @@
 -- resolve: the record, its response and the entry of the audit in one guarded statement. The owner goes, so that an
 -- execution that still runs does not take the operator's response for its own. Locks and answers as
--- extend.sql does.
+-- extend_batch does.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
     FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[], $8::text[], $9::text[],

@@ -28,6 +28,9 @@ pub(super) trait Verb: Send + Sync + Sized + 'static {
     /// The statement.
     const SQL: &'static str;
 
+    /// Whether it calls a function of the schema, which sets what it needs and whose plans the server keeps.
+    const IS_PLANNED: bool = false;
+
     /// Whether it is worth nothing once its caller is gone. Such a verb is then not sent, and it is the first to be
     /// refused when the queue fills: what ends an execution must still find room.
     const NEEDS_CALLER: bool = false;
@@ -68,6 +71,8 @@ pub(super) type Parameter<'a> = (Box<dyn ToSql + Sync + Send + 'a>, Type);
 /// A statement with its parameters.
 pub(super) struct Statement<'a> {
     pub(super) sql: &'static str,
+    /// See [`Verb::IS_PLANNED`].
+    pub(super) is_planned: bool,
     pub(super) parameters: Vec<Parameter<'a>>,
 }
 
@@ -133,7 +138,7 @@ impl<'a> Statement<'a> {
     pub(super) fn of<V: Verb>(batch: &[&'a V], offset: Span) -> Self {
         let mut parameters: Vec<Parameter<'a>> = vec![(Box::new(offset), Type::INTERVAL)];
         parameters.extend(V::columns(batch));
-        Self { sql: V::SQL, parameters }
+        Self { sql: V::SQL, is_planned: V::IS_PLANNED, parameters }
     }
 }
 

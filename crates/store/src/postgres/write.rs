@@ -89,7 +89,8 @@ pub(super) fn written(record: RecordDigest, row: &Row) -> Result<Told<Written>, 
 
 impl Verb for Extend {
     type Answer = Written;
-    const SQL: &'static str = include_str!("extend.sql");
+    const SQL: &'static str = "SELECT * FROM oncegate.extend_batch($1, $2, $3, $4, $5)";
+    const IS_PLANNED: bool = true;
 
     fn record(&self) -> RecordDigest {
         self.guard.record
@@ -120,7 +121,8 @@ impl Complete {
 
 impl Verb for Complete {
     type Answer = Written;
-    const SQL: &'static str = include_str!("complete.sql");
+    const SQL: &'static str = "SELECT * FROM oncegate.complete_batch($1, $2, $3, $4, $5, $6, $7)";
+    const IS_PLANNED: bool = true;
 
     fn record(&self) -> RecordDigest {
         self.guard.record

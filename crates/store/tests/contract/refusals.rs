@@ -24,7 +24,7 @@ async fn a_snapshot_that_stands_still_is_refused_with_the_way_out() {
 #[tokio::test]
 async fn a_server_that_is_serializable_by_default_is_told_otherwise() {
     let server = Server::start(&["default_transaction_isolation=serializable"]).await;
-    assert_eq!(server.migrator().await.migrate().await.unwrap(), 3);
+    server.migrator().await.migrate().await.unwrap();
     let client = server.connect().await;
     assert_eq!(code(try_claim(&client, KEY).await), "OG002");
     run(&client, "BEGIN ISOLATION LEVEL READ COMMITTED").await.unwrap();

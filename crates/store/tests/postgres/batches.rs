@@ -143,13 +143,17 @@ async fn an_insert_beside_the_try_lock_stops_only_its_own_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_is_on_disk_before_it_is_answered() {
     for (server, expected) in [("off", "on"), ("remote_write", "remote_write"), ("on", "on")] {
-        let place = Place::start(&[&format!("synchronous_commit={server}")]).await;
+        let place = Place::start(&[&format!("synchronous_commit={server}"), "statement_timeout=60s"]).await;
         let client = place.connect().await;
-        client.batch_execute(include_str!("../../src/postgres/begin.sql")).await.unwrap();
-        let setting: String = client.query_one("SHOW synchronous_commit", &[]).await.unwrap().get(0);
-        assert_eq!(setting, expected);
-        let isolation: String = client.query_one("SHOW transaction_isolation", &[]).await.unwrap().get(0);
-        assert_eq!(isolation, "read committed");
+        let planned = "BEGIN; SELECT oncegate.extend_batch('0', '{}', '{}', '{}', '{}')";
+        for begin in [include_str!("../../src/postgres/begin.sql"), planned] {
+            client.batch_execute(begin).await.unwrap();
+            let setting: String = client.query_one("SHOW synchronous_commit", &[]).await.unwrap().get(0);
+            assert_eq!(setting, expected);
+            let setting: String = client.query_one("SHOW statement_timeout", &[]).await.unwrap().get(0);
+            assert_eq!(setting, "0");
+            client.batch_execute("ROLLBACK").await.unwrap();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use oncegate_core::{
     Backend, Claim, ClaimRequest, Fingerprint, IdempotencyKey, KeySpelling, Lease, Operation, Owner, Policy, RecordId,
     Scope, Store, StoredResponse, Timestamp,
 };
-use oncegate_store::postgres::{Address, ClockOffset, Options, PostgresStore};
+use oncegate_store::postgres::{Address, ClockOffset, Migrator, Options, PostgresStore};
 use tokio_postgres::Client;
 
 use crate::server::Server;
@@ -27,10 +27,9 @@ impl Place {
     pub(crate) async fn start(settings: &[&str]) -> Self {
         let server = Server::start(settings).await;
         let client = server.connect().await;
-        // The tables are all that the store needs.
-        let tables = include_str!("../../src/postgres/migrations/001_create_records.sql");
-        client.batch_execute(tables).await.expect("the database is empty");
         let address = server.address().parse().expect("it is an address");
+        let mut migrator = Migrator::connect(&address).await.expect("the server runs");
+        migrator.migrate().await.expect("the database is empty");
         Self { server: Arc::new(server), address, client: Arc::new(client), clock: ClockOffset::default() }
     }
 
@@ -61,6 +60,11 @@ impl Place {
         let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
         let now = self.client.query_one(sql, &[]).await.expect("the server answers").get(0);
         Timestamp::from_micros(now).after(self.clock.get())
+    }
+
+    /// How to connect to it.
+    pub(crate) fn config(&self) -> tokio_postgres::Config {
+        self.server.address().parse().expect("it is an address")
     }
 
     /// The server's port.

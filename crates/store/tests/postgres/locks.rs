@@ -78,9 +78,10 @@ async fn a_key_whose_claim_is_still_open_elsewhere_is_in_flight() {
     acquire(&store, &wanted).await;
 }
 
-/// What a look at the row itself shows of any write.
+/// What a look at the row itself, and at the fences that were drawn, shows of any write.
 async fn versions(client: &Client) -> Vec<(String, String, String)> {
-    let sql = "SELECT xmin::text, xmax::text, ctid::text FROM oncegate.records ORDER BY record";
+    let sql = "SELECT xmin::text, xmax::text, ctid::text FROM oncegate.records \
+               UNION ALL SELECT last_value::text, log_cnt::text, is_called::text FROM oncegate.fences ORDER BY 1, 2, 3";
     let rows = client.query(sql, &[]).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }

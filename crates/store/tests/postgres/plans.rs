@@ -1,8 +1,9 @@
 //! Every batched statement finds its rows by their primary key, also in a table that was never analysed.
 
-use std::iter::repeat_n;
+use std::{future, iter::repeat_n, sync::mpsc};
 
-use tokio_postgres::{Client, SimpleQueryMessage};
+use futures_util::{StreamExt, stream};
+use tokio_postgres::{AsyncMessage, Client, NoTls, SimpleQueryMessage};
 
 use crate::fixture::Place;
 
@@ -11,16 +12,18 @@ const BATCH: usize = 256;
 
 const ROWS: usize = 50_000;
 
-/// The statements, each with literals for its parameters after the clock's offset: `uuid` stands for a list of
-/// records that are there, any other word for a list of that word.
-const STATEMENTS: [(&str, &str, &[&str]); 9] = [
+/// The functions and statements, each with literals for its parameters after the clock's offset: `uuid` stands for a
+/// list of records that are there, any other word for a list of that word.
+const FUNCTIONS: [(&str, &[&str]); 3] = [
     (
-        "claim",
-        include_str!("../../src/postgres/claim.sql"),
+        "claim_batch",
         &["uuid", "1", "s", "k", "POST", "bare", "\\\\x07", "plain", "takeover", "5", "uuid", "30 s", "24 h"],
     ),
-    ("extend", include_str!("../../src/postgres/extend.sql"), &["uuid", "1", "uuid", "30 s"]),
-    ("complete", include_str!("../../src/postgres/complete.sql"), &["uuid", "1", "uuid", "201", "[]", "\\\\x07"]),
+    ("extend_batch", &["uuid", "1", "uuid", "30 s"]),
+    ("complete_batch", &["uuid", "1", "uuid", "201", "[]", "\\\\x07"]),
+];
+
+const STATEMENTS: [(&str, &str, &[&str]); 6] = [
     ("doubt", include_str!("../../src/postgres/doubt.sql"), &["uuid", "1", "uuid", "reset"]),
     ("release", include_str!("../../src/postgres/release.sql"), &["uuid", "1", "uuid"]),
     ("withdraw", include_str!("../../src/postgres/withdraw.sql"), &["uuid", "uuid"]),
@@ -32,6 +35,13 @@ const STATEMENTS: [(&str, &str, &[&str]); 9] = [
     ),
     ("purge", include_str!("../../src/postgres/purge.sql"), &["uuid", "1", "unknown", "purge", "ada", "why", "false"]),
 ];
+
+/// Tells the plan of each statement that a function runs, as it is run.
+const TELL: &str = "
+    LOAD 'auto_explain';
+    SET auto_explain.log_min_duration = 0;
+    SET auto_explain.log_nested_statements = on;
+    SET auto_explain.log_level = notice;";
 
 const FILL: &str = "
     INSERT INTO oncegate.records (record, scope, key, operation, spelling, fingerprint, backend, on_abandoned, state,
@@ -48,13 +58,16 @@ fn list(word: &str, uuids: &str) -> String {
     }
 }
 
+fn lists(words: &[&str], uuids: &str) -> String {
+    words.iter().map(|word| list(word, uuids)).collect::<Vec<_>>().join(", ")
+}
+
 async fn plan(client: &Client, (name, sql, words): (&str, &str, &[&str]), uuids: &str) -> Vec<String> {
-    let lists: Vec<_> = words.iter().map(|word| list(word, uuids)).collect();
     let script = format!(
         "{}; PREPARE {name} AS {sql}; \
          EXPLAIN EXECUTE {name} ('0 s', {}); DEALLOCATE {name}; ROLLBACK",
         include_str!("../../src/postgres/begin.sql"),
-        lists.join(", ")
+        lists(words, uuids)
     );
     let messages = client.simple_query(&script).await.unwrap();
     let line = |message: &SimpleQueryMessage| match message {
@@ -64,14 +77,39 @@ async fn plan(client: &Client, (name, sql, words): (&str, &str, &[&str]), uuids:
     messages.iter().filter_map(line).collect()
 }
 
+/// The plans of the statements of a function, in a session that has not called it before.
+async fn nested_plans(place: &Place, (name, words): (&str, &[&str]), uuids: &str) -> Vec<String> {
+    let (client, mut connection) = place.config().connect(NoTls).await.unwrap();
+    let (sender, notices) = mpsc::channel();
+    let messages = stream::poll_fn(move |context| connection.poll_message(context));
+    let listening = tokio::spawn(messages.for_each(move |message| {
+        if let Ok(AsyncMessage::Notice(notice)) = message {
+            drop(sender.send(notice.message().to_owned()));
+        }
+        future::ready(())
+    }));
+    let call = format!("BEGIN; SELECT * FROM oncegate.{name} ('0 s', {}); ROLLBACK", lists(words, uuids));
+    client.batch_execute(&format!("{TELL} {call}")).await.unwrap();
+    drop(client);
+    listening.await.unwrap();
+    // A plan follows the text of its query.
+    let plan = |notice: String| {
+        let lines: Vec<_> = notice.lines().map(str::to_owned).collect();
+        let start = lines.iter().position(|line| line.contains("(cost=")).unwrap_or(lines.len());
+        lines.into_iter().skip(start)
+    };
+    notices.iter().flat_map(plan).collect()
+}
+
 /// The lines of a plan that read a table of ours otherwise than by its primary key.
 fn strays(plan: &[String]) -> Vec<&str> {
     let is_ours =
         |line: &str| ["records", "responses", "audit"].iter().any(|table| line.contains(&format!(" on {table}")));
     let writes = |line: &str| ["Insert on", "Update on", "Delete on"].iter().any(|verb| line.contains(verb));
     let by_key = |index: usize| {
-        let is_key = plan[index].contains("Index Scan using records_pkey")
-            || plan[index].contains("Index Scan using responses_pkey");
+        let is_key = ["Index Scan", "Index Only Scan"].iter().any(|scan| {
+            ["records_pkey", "responses_pkey"].iter().any(|key| plan[index].contains(&format!("{scan} using {key}")))
+        });
         is_key && plan.get(index + 1).is_some_and(|next| next.contains("Index Cond: (") && next.contains("record = "))
     };
     let lines = plan.iter().map(String::as_str).enumerate();
@@ -85,10 +123,16 @@ async fn every_batched_statement_goes_by_the_primary_key() {
     client.execute(FILL, &[&i64::try_from(ROWS).unwrap()]).await.unwrap();
     let sql = format!("SELECT string_agg(md5(n::text), ',') FROM generate_series(1, {BATCH}) AS n");
     let uuids: String = client.query_one(&sql, &[]).await.unwrap().get(0);
+    let mut plans = Vec::new();
+    for function in FUNCTIONS {
+        plans.push((function.0, nested_plans(&place, function, &uuids).await));
+    }
     for statement in STATEMENTS {
-        let plan = plan(&client, statement, &uuids).await;
+        plans.push((statement.0, plan(&client, statement, &uuids).await));
+    }
+    for (name, plan) in plans {
         let reads = plan.iter().filter(|line| line.contains("records_pkey")).count();
-        assert!(reads > 0, "{} has no plan:\n{}", statement.0, plan.join("\n"));
-        assert_eq!(strays(&plan), Vec::<&str>::new(), "{}:\n{}", statement.0, plan.join("\n"));
+        assert!(reads > 0, "{name} has no plan:\n{}", plan.join("\n"));
+        assert_eq!(strays(&plan), Vec::<&str>::new(), "{name}:\n{}", plan.join("\n"));
     }
 }

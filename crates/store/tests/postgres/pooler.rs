@@ -101,7 +101,7 @@ async fn the_sql_contract_and_its_migrations_need_no_session() {
     place.connect().await.batch_execute("DROP SCHEMA oncegate CASCADE").await.unwrap();
     let pooler = Pooler::start(place.port()).await;
     let mut migrator = Migrator::connect(&pooler.address().parse().unwrap()).await.unwrap();
-    assert_eq!(migrator.migrate().await.unwrap(), 3);
+    assert_eq!(migrator.migrate().await.unwrap(), usize::try_from(Migrator::SCHEMA).unwrap());
 
     let mut clients = Vec::new();
     for _ in 0..16 {

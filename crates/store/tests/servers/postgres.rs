@@ -35,7 +35,7 @@ impl Server {
     /// A server with the schema.
     pub(crate) async fn migrated() -> Self {
         let server = Self::start(&[]).await;
-        assert_eq!(server.migrator().await.migrate().await.unwrap(), 3);
+        assert_eq!(server.migrator().await.migrate().await.unwrap(), usize::try_from(Migrator::SCHEMA).unwrap());
         server
     }
 
