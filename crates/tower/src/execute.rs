@@ -55,6 +55,11 @@ pub(crate) struct Execution {
 }
 
 /// What a handler may know of the lease under which it runs; in the extensions of its request.
+///
+/// On a route that is declared [`Transactional`](oncegate_core::Backend::Transactional) the handler completes the record
+/// under this lease, in the transaction of its effect (`complete_in` of `oncegate-store`, or `oncegate.complete` in SQL),
+/// commits, and answers with the response that it has stored. The layer then writes nothing. If the answer is lost after
+/// the commit, says something else, or comes from an attempt that was taken over, the layer answers what the record says.
 #[derive(Debug, Clone)]
 pub struct CurrentLease {
     /// The client's key: forward it to services that dedupe it themselves.

@@ -35,17 +35,28 @@ pub(crate) enum Settlement {
 impl Execution {
     /// Settles the record, then answers: a repeat that comes after the answer must find the record
     /// settled. A store that fails does not keep the answer back; settling then goes on behind it.
+    /// Without a settlement the lease is left to end.
     pub(crate) async fn settle_and_answer<S, B, RB, E>(
         &self,
         settlement: Option<Settlement>,
         reply: &mut Reply<S, B, RB, E>,
         answered: Result<Response<ResponseBody<RB>>, E>,
     ) {
-        let Some(settlement) = settlement else { return reply.send(&self.gate, answered) };
+        let status = answered.as_ref().ok().map(|response| response.status().as_u16());
+        let Some(settlement) = settlement else {
+            let answered = match self.is_said_otherwise(status).await {
+                true => Ok(self.answer_of_the_record().await),
+                false => answered,
+            };
+            return reply.send(&self.gate, answered);
+        };
         let settled = self.settle_once(&settlement).await;
         let answered = match (&settlement, settled) {
             // Somebody else has the record: what it says is the answer, not what we did.
             (Settlement::Complete(_) | Settlement::Release, Ok(Written::Stale)) => {
+                Ok(self.answer_of_the_record().await)
+            }
+            (Settlement::Doubt(_), Ok(Written::Stale)) if self.is_said_otherwise(status).await => {
                 Ok(self.answer_of_the_record().await)
             }
             (Settlement::Complete(_) | Settlement::Release | Settlement::Doubt(_), _) => answered,
@@ -128,21 +139,53 @@ impl Execution {
     }
 
     /// A stale write is counted, unless the backend itself has completed the record, as a
-    /// transactional one does.
+    /// transactional one does. Its answer is then good, as far as it is the one that it has stored.
     async fn stale(&self, settlement: &Settlement) -> Written {
         if self.guarded.route.policy.backend == Backend::Transactional
-            && let Ok(Ok(Some((record, _)))) =
-                timeout(self.gate.store_timeout, self.gate.store.get(self.lease.record)).await
-            && record.fence == self.lease.fence
-            && matches!(record.state, State::Completed { .. })
+            && let Some(status) = self.completed_status().await
         {
             return match settlement {
-                Settlement::Complete(_) => Written::Done,
-                Settlement::Release | Settlement::Doubt(_) => Written::Stale,
+                Settlement::Complete(response) if response.status == status => Written::Done,
+                Settlement::Complete(_) | Settlement::Release | Settlement::Doubt(_) => Written::Stale,
             };
         }
         self.gate.observe(&Event::Stale { verb: settlement.verb(), fence: self.lease.fence });
         Written::Stale
+    }
+
+    /// The status that the record was completed with under our fence, if it was.
+    async fn completed_status(&self) -> Option<u16> {
+        let record = self.look().await.ok().flatten().filter(|record| record.fence == self.lease.fence)?;
+        match record.state {
+            State::Completed { status, .. } => Some(status),
+            State::InFlight { .. } | State::Unknown { .. } => None,
+        }
+    }
+
+    /// Whether a transactional backend's record says something else than an answer that tells nothing:
+    /// it committed before its answer was lost, or it was fenced and rolled back. A record that is still
+    /// ours to complete, or a store that cannot be asked, says nothing else.
+    async fn is_said_otherwise(&self, answered: Option<u16>) -> bool {
+        if self.guarded.route.policy.backend != Backend::Transactional {
+            return false;
+        }
+        match self.look().await {
+            Ok(Some(record)) if record.fence == self.lease.fence => match record.state {
+                State::Completed { status, .. } => answered != Some(status),
+                State::InFlight { .. } | State::Unknown { .. } => false,
+            },
+            Ok(_) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Reads our record, whoever has it now.
+    async fn look(&self) -> Result<Option<Record>, ErrorKind> {
+        match timeout(self.gate.store_timeout, self.gate.store.get(self.lease.record)).await {
+            Ok(Ok(found)) => Ok(found.map(|(record, _)| record)),
+            Ok(Err(error)) => Err(self.gate.store_failed("get", self.lease.record, &error)),
+            Err(_) => Err(self.gate.store_failed("get", self.lease.record, &self.gate.too_slow())),
+        }
     }
 
     fn remember(&self, response: Arc<StoredResponse>, asked: Instant) {

@@ -11,3 +11,4 @@ mod repeats;
 mod replay;
 mod store_faults;
 mod streaming;
+mod transactional;
