@@ -71,14 +71,15 @@ pub enum MigrateError {
 // === the migrations ===
 
 /// Migration `n` leads from schema `n - 1` to `n`.
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration { number: 1, name: "create_records", text: include_str!("migrations/001_create_records.sql") },
     Migration { number: 2, name: "create_functions", text: include_str!("migrations/002_create_functions.sql") },
     Migration { number: 3, name: "create_operations", text: include_str!("migrations/003_create_operations.sql") },
     Migration { number: 4, name: "create_batches", text: include_str!("migrations/004_create_batches.sql") },
+    Migration { number: 5, name: "disown_completions", text: include_str!("migrations/005_disown_completions.sql") },
 ];
 
-const SCHEMA: i32 = 4;
+const SCHEMA: i32 = 5;
 
 /// Excludes other instances that start at the same time: "oncegate".
 const LOCK: i64 = i64::from_be_bytes(*b"oncegate");

@@ -39,6 +39,17 @@ async fn a_completed_record_is_left_by_no_write_of_its_own_fence() {
 }
 
 #[tokio::test]
+async fn what_an_application_completes_is_no_owners_success() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    let owner = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+    let lease = claim(&client, &format!("{KEY}, owner => '{owner}'")).await;
+    assert_eq!(text(&client, "SELECT owner FROM oncegate.records").await, owner);
+    complete(&client, &lease).await.unwrap();
+    assert_eq!(text(&client, "SELECT owner FROM oncegate.records").await, "NULL");
+}
+
+#[tokio::test]
 async fn late_is_not_stale() {
     let server = Server::migrated().await;
     let client = server.connect().await;
