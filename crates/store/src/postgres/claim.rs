@@ -107,15 +107,10 @@ impl Verb for Attempt {
         Ok(Told::Answer(claim))
     }
 
-    fn give_up(&self, why: Unsettled) -> Result<Claim, StoreError> {
-        match why {
-            Unsettled::Held => Ok(Claim::InFlight { retry_after: HELD_RETRY_AFTER }),
-            // An empty answer proves nothing: neither that the key is free nor that somebody has it.
-            Unsettled::Raced => {
-                let text = format!("others kept changing record {}", self.record().short());
-                Err(StoreError::new(ErrorKind::Unavailable, text))
-            }
-        }
+    /// Held or raced, the record is there and somebody is at it: another claim, or a backend that has completed it and
+    /// not committed yet, however long ago its lease ended.
+    fn give_up(&self, _why: Unsettled) -> Result<Claim, StoreError> {
+        Ok(Claim::InFlight { retry_after: HELD_RETRY_AFTER })
     }
 }
 
