@@ -7,7 +7,12 @@
 //! |---|---|---|
 //! | `sqlite` | `sqlite::SqliteStore` | one machine; no server to set up |
 //! | `postgres` | `postgres::PostgresStore` | many processes, many machines; the authority on what was executed |
+//!
+//! With `postgres` or `sqlx` there is also `complete_in`: the verb *complete* in the caller's own transaction, on a
+//! connection of tokio-postgres or of sqlx.
 
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+pub mod complete_in;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]
