@@ -1,9 +1,11 @@
 //! `oncegate check`: tries out what `serve` would use, and serves nothing.
 
-use std::{fmt::Write as _, process::ExitCode, time::Duration};
+use std::{fmt::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
+use oncegate_core::Backend;
+use oncegate_tower::Route;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -11,7 +13,7 @@ use crate::{
     config::{self, Config, StoreSettings},
     proxy::UpstreamAddress,
     serve::route_table,
-    store_address::Presence,
+    store_address::{Presence, StoreAddress},
 };
 
 // === types ===
@@ -120,7 +122,25 @@ fn as_tables(config: &Config, findings: &[Finding]) -> String {
     for warning in &config.warnings {
         write!(text, "\nwarning: {warning}\n").expect("writing to a string cannot fail");
     }
+    for note in notes(config) {
+        write!(text, "\nnote: {note}\n").expect("writing to a string cannot fail");
+    }
     text
+}
+
+/// What only the running gate can find out, and where it says so.
+fn notes(config: &Config) -> Vec<String> {
+    let is_possible = matches!(config.store.address, StoreAddress::Postgres(_));
+    let is_promised = |route: &Route| is_possible && route.policy.backend == Backend::Transactional;
+    let routes = config.routes.iter().map(|(_, route)| route).filter(|route| is_promised(route));
+    let note = |route: &Arc<Route>| {
+        format!(
+            "route {}: its backend must complete each record in the transaction of the effect; successes for which it \
+             did not are counted by oncegate_uncooperative_responses_total in /metrics, and for them nothing is promised",
+            route.name
+        )
+    };
+    routes.map(note).collect()
 }
 
 fn as_json(config: &Config, findings: &[Finding]) -> String {
@@ -131,6 +151,7 @@ fn as_json(config: &Config, findings: &[Finding]) -> String {
     let routes: Vec<_> = config.routes.iter().map(|(matcher, route)| route_table::json(matcher, route)).collect();
     let findings: Vec<Value> = findings.iter().map(finding).collect();
     let is_well = findings.iter().all(|finding| finding["ok"] == true);
-    let report = json!({ "ok": is_well, "checks": findings, "routes": routes, "warnings": config.warnings });
+    let report = json!({ "ok": is_well, "checks": findings, "routes": routes, "warnings": config.warnings,
+                         "notes": notes(config) });
     format!("{report:#}\n")
 }

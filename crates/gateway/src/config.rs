@@ -226,7 +226,7 @@ fn read(
         notes.faults.extend(faults);
         Routes::all(Route::gateway(DEFAULTS, Backend::Plain))
     });
-    let warnings = [warning::of_store(&store_settings.address), list.warnings()].concat();
+    let warnings = [warning::of_store(&store_settings.address), list.warnings(&store_settings.address)].concat();
 
     let (effective, faults) = notes.into_faults();
     Faults::check(faults)?;

@@ -11,6 +11,7 @@ use super::{
     section::{Notes, Section},
     warning,
 };
+use crate::store_address::StoreAddress;
 
 /// What was read, before routes are made of it.
 #[derive(Debug)]
@@ -40,11 +41,11 @@ impl RouteList {
     }
 
     /// Choices that are allowed and risky.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let mut warnings = warning::of_route(DEFAULTS, &self.defaults);
+    pub(super) fn warnings(&self, store: &StoreAddress) -> Vec<String> {
+        let mut warnings = warning::of_route(DEFAULTS, &self.defaults, store);
         for (head, settings) in &self.routes {
             warnings.extend(warning::of_match(head, settings));
-            warnings.extend(warning::of_route(&head.name.value, settings));
+            warnings.extend(warning::of_route(&head.name.value, settings, store));
         }
         warnings
     }

@@ -378,11 +378,14 @@ fn risky_choices_are_warned_about() {
         ("anonymous = \"share\"", "each other's responses"),
         ("scope = [\"route\"]", "one space of keys"),
         ("statuses = { release = [502] }", "releases [502]"),
-        ("backend = \"transactional\"\nlease = \"1s\"", "shorter than upstream_timeout"),
+        ("backend = \"transactional\"", "cannot in sqlite://oncegate.db"),
     ] {
         let found = warnings(&format!("[defaults]\n{text}"));
         assert!(found.contains(expected) && found.lines().count() == 1, "{text}: {found}");
     }
+    let postgres = "[store]\nurl = \"postgres://localhost/shop\"\n[defaults]\nbackend = \"transactional\"\n";
+    assert_eq!(warnings(postgres), "");
+    assert!(warnings(&format!("{postgres}lease = \"1s\"")).contains("shorter than upstream_timeout"));
     let route = "[[route]]\nname = \"a\"\nmatch = \"PUT /a\"\nmethods = [\"POST\"]";
     assert!(warnings(route).contains("guards nothing"));
     assert!(warnings("[store]\nurl = \"memory://single-process\"").contains("a restart forgets every key"));

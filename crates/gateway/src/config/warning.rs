@@ -26,7 +26,7 @@ pub(super) fn of_match(head: &RouteHead, settings: &RouteSettings) -> Option<Str
 }
 
 /// About how a route guards.
-pub(super) fn of_route(name: &str, settings: &RouteSettings) -> Vec<String> {
+pub(super) fn of_route(name: &str, settings: &RouteSettings, store: &StoreAddress) -> Vec<String> {
     let is_plain = settings.backend.value == Backend::Plain;
     let is_transactional = settings.backend.value == Backend::Transactional;
     let identifies = |part: &ScopePart| *part != ScopePart::Route;
@@ -56,6 +56,13 @@ pub(super) fn of_route(name: &str, settings: &RouteSettings) -> Vec<String> {
         (
             is_plain && !released.is_empty(),
             format!("statuses releases {released:?}: a repeat executes again although the effect may have happened"),
+        ),
+        (
+            is_transactional && !matches!(store, StoreAddress::Postgres(_)),
+            format!(
+                "a transactional backend completes its records in PostgreSQL and cannot in {store}: a repeat after a \
+                 crash executes again, whether or not its effect happened"
+            ),
         ),
         (
             is_transactional && settings.lease.value < settings.upstream_timeout.value,
