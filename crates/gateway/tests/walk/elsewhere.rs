@@ -15,6 +15,7 @@ const fn exception(page: &'static str, words: &'static str, reason: &'static str
 }
 
 const IN_CI: &str = "it runs this walk; CI runs it on every change";
+const TRANSACTIONAL: &str = "the test `transactional` and the examples' own run it";
 const BUILDS: &str = "it only builds; this test was built by it";
 
 /// Each with its reason. One that matches nothing any more fails a test.
@@ -25,6 +26,10 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("CONTRIBUTING.md", "cargo build", BUILDS),
     exception("CONTRIBUTING.md", "cargo test -p oncegate-core --all-features", "`scripts/test` runs these tests too"),
     exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
+    exception("docs/transactional.md", "SELECT oncegate.complete(:record", "docs/sql.md plays it"),
+    exception("docs/transactional.md", "    def pay(self, amount):", TRANSACTIONAL),
+    exception("docs/transactional.md", "SELECT key, operation, completed_at", TRANSACTIONAL),
+    exception("docs/transactional.md", "async fn order(", TRANSACTIONAL),
     exception("docs/operating.md", "# /etc/systemd/system/oncegate.service", "read by systemd, which tests lack"),
 ];
 
