@@ -171,7 +171,10 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
         command.args(["serve", "--upstream", &format!("http://{upstream}")]);
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]).arg(file.path());
-        command.arg("--store").arg(format!("sqlite://{}", directory.join("gate.db").display()));
+        // A test may bring a store of its own.
+        if environment.iter().all(|(name, _)| *name != "ONCEGATE__STORE__URL") {
+            command.arg("--store").arg(format!("sqlite://{}", directory.join("gate.db").display()));
+        }
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONCEGATE")) {
             command.env_remove(name);
         }

@@ -10,6 +10,7 @@ mod fingerprints;
 mod harness;
 mod incidents;
 mod keys;
+mod latency;
 mod leases;
 mod limits;
 mod methods;
@@ -17,6 +18,14 @@ mod proxying;
 mod races;
 mod replays;
 mod scopes;
+mod serializable;
+#[path = "../servers"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod servers {
+    pub(crate) mod postgres;
+    pub(crate) mod process;
+    pub(crate) mod program;
+}
 mod stacks;
 mod statuses;
 mod stores;
