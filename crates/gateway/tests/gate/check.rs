@@ -35,6 +35,17 @@ fn a_table_shows_what_would_be_guarded() {
 }
 
 #[test]
+fn a_transactional_backend_is_told_where_it_can_complete_nothing() {
+    let (backend, directory) = (Backend::prompt(), tempfile::tempdir().unwrap());
+    let transactional = [("ONCEGATE__DEFAULTS__BACKEND", "transactional")];
+    let output = run(directory.path(), &["check", "--upstream", &backend.url()], &transactional);
+    let printed = text(&output.stdout);
+    assert!(printed.contains("warning: route defaults: a transactional backend completes its records"), "{printed}");
+    assert!(!printed.contains("note: "), "nothing is promised that could be missed: {printed}");
+    assert_eq!(output.status.code(), Some(0), "it is allowed");
+}
+
+#[test]
 fn a_service_that_does_not_listen_fails_it() {
     let directory = tempfile::tempdir().unwrap();
     // Nothing can listen on port 1 here: it would need privileges, and no service has it.

@@ -21,9 +21,13 @@ fn two_gates_share_one_database() {
     assert_eq!((repeat.status(), repeat.field("idempotent-replayed"), &*repeat.body), (201, Some("true"), "paid"));
     assert_eq!(backend.executions(), 1, "one for both");
 
-    let output = run(one.directory.path(), &["check", "--upstream", &backend.url(), "--store", &store], &[]);
+    let transactional = [("ONCEGATE__DEFAULTS__BACKEND", "transactional")];
+    let arguments = ["check", "--upstream", &backend.url(), "--store", &store];
+    let output = run(one.directory.path(), &arguments, &transactional);
     let printed = text(&output.stdout);
     assert!(printed.contains("1 completed, 0 in flight, 0 abandoned, 0 unknown"), "{printed}");
+    assert!(printed.contains("note: route defaults: its backend must complete each record"), "{printed}");
+    assert!(!printed.contains("warning: "), "{printed}");
     let seen = [one.seen().join("\n"), printed, text(&output.stderr)].concat();
     assert!(seen.contains(&format!("store postgres://{user}@127.0.0.1:{port}/shop")), "{seen}");
     assert!(!seen.contains(password), "a password is never shown");

@@ -26,9 +26,9 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("CONTRIBUTING.md", "cargo build", BUILDS),
     exception("CONTRIBUTING.md", "cargo test -p oncegate-core --all-features", "`scripts/test` runs these tests too"),
     exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
-    exception("docs/transactional.md", "SELECT oncegate.complete(:record", "docs/sql.md plays it"),
+    exception("docs/transactional.md", "SELECT oncegate.complete(:record, :fence,", "docs/sql.md plays it"),
     exception("docs/transactional.md", "    def pay(self, amount):", TRANSACTIONAL),
-    exception("docs/transactional.md", "SELECT key, operation, completed_at", TRANSACTIONAL),
+    exception("docs/transactional.md", "SELECT key, operation, completed_at FROM oncegate.records", TRANSACTIONAL),
     exception("docs/transactional.md", "async fn order(", TRANSACTIONAL),
     exception("docs/operating.md", "# /etc/systemd/system/oncegate.service", "read by systemd, which tests lack"),
 ];
