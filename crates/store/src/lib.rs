@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `sqlite` | `sqlite::SqliteStore` | one machine; no server to set up |
 //! | `postgres` | `postgres::PostgresStore` | many processes, many machines; the authority on what was executed |
+//! | `postgres-tls` | the same | over encrypted connections, with rustls and aws-lc |
 //!
 //! With `postgres` or `sqlx` there is also `complete_in`: the verb *complete* in the caller's own transaction, on a
 //! connection of tokio-postgres or of sqlx.

@@ -2,17 +2,44 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use tokio::task::AbortHandle;
 use tokio_postgres::{
-    Config,
-    config::{Host, SslMode},
+    Client, Config, NoTls,
+    config::{Host, TargetSessionAttrs},
 };
+
+mod encryption;
+#[cfg(feature = "postgres-tls")]
+mod tls;
+
+use self::encryption::Encryption;
+#[cfg(feature = "postgres-tls")]
+pub(super) use self::tls::advice;
 
 // === types ===
 
-/// Where a database is and who asks: `postgres://user:password@host:port/database?option=value`, as libpq reads it.
-/// It is shown without its password.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Address(Config);
+/// Where a database is and who asks: `postgres://user:password@host:port/database?option=value`, as libpq reads it
+/// but for what follows. It is shown without its password.
+///
+/// Of several hosts (`postgres://a,b/database`) the one is taken that can be written to, unless
+/// `target_session_attrs` says otherwise.
+///
+/// | `sslmode` | connection |
+/// |---|---|
+/// | `disable` | in clear |
+/// | `prefer`, the default | encrypted where the server offers it; whoever it is |
+/// | `require`, `verify-full` | encrypted; the certificate is by a known authority, and for this host |
+///
+/// The authorities are the system's, or those in the file that `sslrootcert` names, which is read here; who names one
+/// and says nothing more requires. Other than in libpq, `require` knows to whom it speaks. Without the feature `postgres-tls` nothing is encrypted, and both are
+/// refused.
+#[derive(Clone)]
+pub struct Address {
+    config: Config,
+    encryption: Encryption,
+    #[cfg(feature = "postgres-tls")]
+    connector: Option<tls::Connector>,
+}
 
 /// Not the address of a database. What was written is not repeated, since it may hold a password.
 #[derive(Debug, thiserror::Error)]
@@ -21,9 +48,25 @@ pub enum AddressError {
     /// It cannot be read.
     #[error("the address of PostgreSQL cannot be read: write postgres://user:password@host/database")]
     Unreadable(#[source] tokio_postgres::Error),
-    /// Encryption is asked for.
-    #[error("sslmode=require is not supported in this version: write sslmode=disable or leave it out")]
-    Encrypted,
+    /// Another way of encryption is asked for.
+    #[error(
+        "sslmode can be disable, prefer, require or verify-full (verify-ca would take any host's certificate for the database's)"
+    )]
+    SslMode,
+    /// The authorities are of no use.
+    #[error("sslrootcert={file}: {why}")]
+    Authorities {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The system's authorities are of no use.
+    #[error("the system's certificate authorities cannot be read ({0}): name a file of them, sslrootcert=FILE")]
+    System(String),
+    /// This build has no TLS.
+    #[error("sslmode=require needs the feature postgres-tls, which this build does not have: write sslmode=disable")]
+    NoTls,
 }
 
 // === impl Address ===
@@ -32,18 +75,52 @@ impl Address {
     /// Long enough for a distant server, short enough for callers to be told.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-    pub(super) fn config(&self) -> &Config {
-        &self.0
+    /// Connects. A task of its own drives the connection, until the client is dropped or the task is aborted.
+    pub(super) async fn connect(&self) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+        #[cfg(feature = "postgres-tls")]
+        if let Some(connector) = &self.connector {
+            let (client, connection) = self.config.connect(connector.clone()).await?;
+            return Ok((client, drive(connection)));
+        }
+        let (client, connection) = self.config.connect(NoTls).await?;
+        Ok((client, drive(connection)))
     }
+
+    #[cfg(feature = "postgres-tls")]
+    fn new(config: Config, encryption: Encryption) -> Result<Self, AddressError> {
+        let connector = tls::Connector::new(&config, &encryption)?;
+        Ok(Self { config, encryption, connector })
+    }
+
+    #[cfg(not(feature = "postgres-tls"))]
+    fn new(mut config: Config, encryption: Encryption) -> Result<Self, AddressError> {
+        use tokio_postgres::config::SslMode;
+
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(AddressError::NoTls);
+        }
+        config.ssl_mode(SslMode::Disable);
+        Ok(Self { config, encryption })
+    }
+}
+
+fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) -> AbortHandle {
+    let driving = tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a connection to PostgreSQL ended");
+        }
+    });
+    driving.abort_handle()
 }
 
 impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (text, encryption) = Encryption::split_off(text)?;
         let mut config: Config = text.parse().map_err(AddressError::Unreadable)?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(AddressError::Encrypted);
+        if let Some(mode) = encryption.mode {
+            config.ssl_mode(mode);
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Self::CONNECT_TIMEOUT);
@@ -51,13 +128,25 @@ impl FromStr for Address {
         if config.get_application_name().is_none() {
             config.application_name("oncegate");
         }
-        Ok(Self(config))
+        // A standby can neither claim nor say that a key is new.
+        if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        Self::new(config, encryption)
     }
 }
 
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config && self.encryption == other.encryption
+    }
+}
+
+impl Eq for Address {}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(config) = self;
+        let config = &self.config;
         f.write_str("postgres://")?;
         if let Some(user) = config.get_user() {
             write!(f, "{user}@")?;

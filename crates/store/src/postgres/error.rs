@@ -65,12 +65,25 @@ impl Failure {
     /// What the callers of its verbs are told.
     pub(super) fn to_store_error(&self) -> StoreError {
         match self {
-            Self::NotConnected(error) => unavailable("PostgreSQL cannot be reached", error),
+            Self::NotConnected(error) => unavailable(unreachable(error), error),
             Self::Lost(Some(error)) => unavailable("the connection to PostgreSQL was lost", error),
             Self::Lost(None) => StoreError::new(ErrorKind::Unavailable, "PostgreSQL did not answer in time"),
             Self::Conflict(error) => unavailable("other transactions kept coming first", error),
             Self::Refused(error) => refused(error),
         }
+    }
+}
+
+/// Why there is no connection, as far as whoever wrote the address can do something about it.
+pub(super) fn unreachable(error: &tokio_postgres::Error) -> &'static str {
+    #[cfg(feature = "postgres-tls")]
+    if let Some(advice) = super::address::advice(error) {
+        return advice;
+    }
+    match error.code().map(SqlState::code) {
+        Some("28P01" | "28000") => "PostgreSQL refuses this user or password",
+        Some("3D000") => "PostgreSQL has no such database",
+        _ => "PostgreSQL cannot be reached",
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::{join_all, join3};
 use tokio::{task::AbortHandle, time::timeout};
 use tokio_postgres::{
-    Client, NoTls, Row,
+    Client, Row,
     types::{ToSql, Type},
 };
 
@@ -67,14 +67,9 @@ impl Link {
     async fn client(&mut self) -> Result<&Client, Failure> {
         if self.standing.as_ref().is_none_or(|standing| standing.client.is_closed()) {
             self.give_up();
-            let connecting = self.address.config().connect(NoTls).await;
-            let (client, connection) = connecting.map_err(|error| Failure::NotConnected(Arc::new(error)))?;
-            let driver = tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::warn!(%error, "a connection to PostgreSQL ended");
-                }
-            });
-            self.standing = Some(Standing { client, driver: driver.abort_handle() });
+            let connecting = self.address.connect().await;
+            let (client, driver) = connecting.map_err(|error| Failure::NotConnected(Arc::new(error)))?;
+            self.standing = Some(Standing { client, driver });
         }
         Ok(&self.standing.as_ref().expect("it was just made").client)
     }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
-use tokio_postgres::{Client, GenericClient, IsolationLevel, NoTls, types::Type};
+use tokio_postgres::{Client, GenericClient, IsolationLevel, types::Type};
 
-use super::address::Address;
+use super::{address::Address, error::unreachable};
 
 // === types ===
 
@@ -61,7 +61,7 @@ pub enum MigrateError {
         number: i32,
     },
     /// There is no connection.
-    #[error("PostgreSQL cannot be reached")]
+    #[error("{}", unreachable(.0))]
     NotConnected(#[source] tokio_postgres::Error),
     /// The server would not.
     #[error("the database could not be migrated")]
@@ -95,13 +95,16 @@ impl Migrator {
     /// # Errors
     /// The server cannot be reached, or lets nobody in.
     pub async fn connect(address: &Address) -> Result<Self, MigrateError> {
-        let (client, connection) = address.config().connect(NoTls).await.map_err(MigrateError::NotConnected)?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::warn!(%error, "a connection to PostgreSQL ended");
-            }
-        });
+        let (client, _) = address.connect().await.map_err(MigrateError::NotConnected)?;
         Ok(Self(client))
+    }
+
+    /// How many steps the database is behind this program.
+    ///
+    /// # Errors
+    /// As [`Self::migrate`]. Cancelled: nothing happens.
+    pub async fn pending(&self) -> Result<usize, MigrateError> {
+        Ok(pending(&self.0).await?.len())
     }
 
     /// Brings the schema up to date, all steps or none, and answers how many there were.

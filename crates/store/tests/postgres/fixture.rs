@@ -38,6 +38,11 @@ impl Place {
         Self { address: address.parse().expect("it is an address"), ..self.clone() }
     }
 
+    /// The same, as an address.
+    pub(crate) fn through_address(&self, address: Address) -> Self {
+        Self { address, ..self.clone() }
+    }
+
     /// The same server without records and under a clock of its own.
     pub(crate) async fn emptied(&self) -> Self {
         let tables = "TRUNCATE oncegate.records, oncegate.responses, oncegate.audit";

@@ -11,3 +11,5 @@ mod pooler;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
 mod server;
+#[cfg(feature = "postgres-tls")]
+mod tls;

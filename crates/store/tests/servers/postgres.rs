@@ -41,22 +41,56 @@ impl Server {
 
     /// A server with an empty database and these settings.
     pub(crate) async fn start(settings: &[&str]) -> Self {
+        let mut server = Self::in_a_directory();
+        server.make_cluster();
+        server.start_somewhere(settings).await;
+        server
+    }
+
+    /// A standby of this server, which follows it.
+    pub(crate) async fn standby(&self) -> Self {
+        let mut standby = Self::in_a_directory();
+        let (data, port) = (standby.data(), self.port.to_string());
+        let copying = ["-D", &data, "-h", "127.0.0.1", "-p", &port, "-U", "postgres", "-R", "-c", "fast", "--no-sync"];
+        standby.run("pg_basebackup", &copying);
+        standby.start_somewhere(&[]).await;
+        standby
+    }
+
+    fn in_a_directory() -> Self {
         let directory = tempfile::Builder::new().prefix("oncegate-postgres-").tempdir().unwrap();
         let name = uuid::Uuid::new_v4().to_string();
-        let mut server = Self { programs: programs(), owner: owner(), directory, name, port: 0 };
+        let server = Self { programs: programs(), owner: owner(), directory, name, port: 0 };
         if let Some((user, group)) = server.owner {
             chown(server.directory.path(), Some(user), Some(group)).unwrap();
         }
-        server.make_cluster();
+        server
+    }
+
+    async fn start_somewhere(&mut self, settings: &[&str]) {
         for _ in 0..PORTS_MAX {
-            server.port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-            if server.try_start(settings) {
-                let answers: String = server.connect().await.query_one("SHOW cluster_name", &[]).await.unwrap().get(0);
-                assert_eq!(answers, server.name, "another server answers on port {}", server.port);
-                return server;
+            self.port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+            if self.try_start(settings) {
+                let answers: String = self.connect().await.query_one("SHOW cluster_name", &[]).await.unwrap().get(0);
+                assert_eq!(answers, self.name, "another server answers on port {}", self.port);
+                return;
             }
         }
-        panic!("no server could be started: {}", fs::read_to_string(server.log()).unwrap_or_default());
+        panic!("no server could be started: {}", fs::read_to_string(self.log()).unwrap_or_default());
+    }
+
+    /// Makes a primary of a standby.
+    pub(crate) fn promote(&self) {
+        self.run("pg_ctl", &["promote", "-w", "-D", &self.data()]);
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn stop(&self) {
+        let data = self.data();
+        let mut stop = self.program("pg_ctl");
+        stop.args(["stop", "-w", "-m", "immediate", "-D", &data]).stdout(Stdio::null()).stderr(Stdio::null());
+        // An error means that it does not run.
+        let _ = stop.status();
     }
 
     /// Copies a cluster that an earlier test has made, which takes a tenth of the time of making one.
@@ -107,7 +141,16 @@ impl Server {
 
     /// A connection of somebody's.
     pub(crate) async fn connect_as(&self, user: &str) -> Client {
-        let address = format!("host=127.0.0.1 port={} user={user} dbname=postgres", self.port);
+        self.connect_with(&format!("user={user} dbname=postgres")).await
+    }
+
+    /// A connection of the superuser's to another database.
+    pub(crate) async fn connect_in(&self, database: &str) -> Client {
+        self.connect_with(&format!("user=postgres dbname={database}")).await
+    }
+
+    async fn connect_with(&self, who: &str) -> Client {
+        let address = format!("host=127.0.0.1 port={} {who}", self.port);
         let (client, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
         // Ends with its client.
         tokio::spawn(connection);
@@ -164,11 +207,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let data = self.data();
-        let mut stop = self.program("pg_ctl");
-        stop.args(["stop", "-w", "-m", "immediate", "-D", &data]).stdout(Stdio::null()).stderr(Stdio::null());
-        // An error means that it does not run.
-        let _ = stop.status();
+        self.stop();
         if std::thread::panicking() {
             let log = fs::read_to_string(self.log()).unwrap_or_default();
             let last: Vec<_> = log.lines().rev().take(20).collect();
@@ -195,7 +234,8 @@ fn copy(from: &Path, to: &Path) -> bool {
     Command::new("cp").arg("-a").args([from, to]).stderr(Stdio::null()).status().unwrap().success()
 }
 
-fn owner() -> Option<(u32, u32)> {
+/// User and group of PostgreSQL's files, if they are not ours.
+pub(crate) fn owner() -> Option<(u32, u32)> {
     let id = |arguments: &[&str]| -> u32 {
         let output = Command::new("id").args(arguments).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().parse().expect("there is a user postgres")
