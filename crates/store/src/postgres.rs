@@ -69,8 +69,10 @@ use self::{
 /// was sent together with it.
 ///
 /// # A lost connection
-/// Verbs that recognise their own success (claims and completions with an owner, extensions, reads) are sent again
-/// on a new connection; of the others it is open whether they were applied. A commit is never cancelled.
+/// What was sent is asked again on a new connection, and what is found there tells what became of it: a verb that was
+/// applied before its answer was lost is *done*. Claims and completions need their owner for it; without one it is
+/// open whether they were applied. A commit is never cancelled, and a withdrawal waits for a claim that the server is
+/// still committing. Of several hosts in the address the one is found that can be written to, also after a failover.
 ///
 /// # Cancellation
 /// A claim or a read whose future is dropped before it is sent is not carried out. Every other verb is, and so is a
@@ -126,15 +128,15 @@ impl Store for PostgresStore {
     }
 
     async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError> {
-        self.lane(lease.record).ask(write::Doubt { guard: lease.into(), reason: reason.clone() }).await
+        self.lane(lease.record).ask(write::Doubt::new(lease.into(), reason)).await
     }
 
     async fn release(&self, lease: &Lease) -> Result<Written, StoreError> {
-        self.lane(lease.record).ask(write::Release { guard: lease.into() }).await
+        self.lane(lease.record).ask(write::Release::new(lease.into())).await
     }
 
     async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError> {
-        self.lane(record).ask(write::Withdraw { record, owner }).await
+        self.lane(record).ask(write::Withdraw::new(record, owner)).await
     }
 
     async fn get(&self, record: RecordDigest) -> Result<Option<(Record, Option<StoredResponse>)>, StoreError> {
@@ -151,7 +153,7 @@ impl Store for PostgresStore {
     }
 
     async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
-        self.lane(seen.record).ask(operator::Purge { seen, note: note.clone() }).await
+        self.lane(seen.record).ask(operator::Purge::new(seen, note)).await
     }
 
     async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {

@@ -25,12 +25,16 @@ pub(super) struct Resolve {
     note: Note,
     response: StoredResponse,
     headers: String,
+    /// It was sent before, on a connection that was lost: what it finds may be its own work.
+    is_again: bool,
 }
 
 /// The verb *purge*.
 pub(super) struct Purge {
-    pub(super) seen: Seen,
-    pub(super) note: Note,
+    seen: Seen,
+    note: Note,
+    /// As in [`Resolve`].
+    is_again: bool,
 }
 
 // === the verbs ===
@@ -62,7 +66,7 @@ fn note_columns<'a>(notes: impl Iterator<Item = &'a Note> + Clone) -> Vec<Parame
 impl Resolve {
     pub(super) fn new(seen: Seen, response: &StoredResponse, note: &Note) -> Self {
         let headers = row::headers_json(response);
-        Self { seen, note: note.clone(), response: response.clone(), headers }
+        Self { seen, note: note.clone(), response: response.clone(), headers, is_again: false }
     }
 }
 
@@ -79,7 +83,11 @@ impl Verb for Resolve {
     }
 
     fn recognises_itself(&self) -> bool {
-        false
+        true
+    }
+
+    fn lost(&mut self) {
+        self.is_again = true;
     }
 
     fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
@@ -91,11 +99,18 @@ impl Verb for Resolve {
         columns.push((Box::new(headers), Type::TEXT_ARRAY));
         columns.push((Box::new(bodies), Type::BYTEA_ARRAY));
         columns.extend(note_columns(batch.iter().map(|resolve| &resolve.note)));
+        columns.push(write::flags(batch.iter().map(|resolve| resolve.is_again)));
         columns
     }
 
     fn read(&self, row: &Row) -> Result<Told<Written>, StoreError> {
         write::written(self.record(), row)
+    }
+}
+
+impl Purge {
+    pub(super) fn new(seen: Seen, note: &Note) -> Self {
+        Self { seen, note: note.clone(), is_again: false }
     }
 }
 
@@ -108,7 +123,11 @@ impl Verb for Purge {
     }
 
     fn recognises_itself(&self) -> bool {
-        false
+        true
+    }
+
+    fn lost(&mut self) {
+        self.is_again = true;
     }
 
     fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
@@ -116,6 +135,7 @@ impl Verb for Purge {
         let verbs: Vec<_> = batch.iter().map(|purge| OperatorVerb::deleting(purge.seen.state).as_str()).collect();
         columns.push((Box::new(verbs), Type::TEXT_ARRAY));
         columns.extend(note_columns(batch.iter().map(|purge| &purge.note)));
+        columns.push(write::flags(batch.iter().map(|purge| purge.is_again)));
         columns
     }
 

@@ -1,9 +1,11 @@
 -- purge: the record and the entry of the audit in one guarded statement; the response follows by trigger. A live lease
--- is deleted by force only. Locks and answers as extend_batch does.
+-- is deleted by force only. Locks and answers as extend_batch does. When the first try's
+-- connection was lost (`is_again`), a record that is gone is its own work.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
-    FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[])
-         AS a (record, fence, state, verb, operator, reason, forced)
+    FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+                $9::boolean[])
+         AS a (record, fence, state, verb, operator, reason, forced, is_again)
     ORDER BY a.record
 ),
 held AS MATERIALIZED (
@@ -29,13 +31,13 @@ noted AS (
 )
 SELECT record, 'done' AS verdict FROM deleted
 UNION ALL
-SELECT a.record, 'stale'
+SELECT a.record, CASE WHEN a.is_again AND r.record IS NULL THEN 'done' ELSE 'stale' END
 FROM asked a
 LEFT JOIN LATERAL (
-    SELECT 1 AS found
+    SELECT r.record, r.fence, r.state, r.lease_until
     FROM oncegate.records r
-    WHERE r.record = a.record AND r.fence = a.fence AND r.state = a.state AND r.expires_at > a.now
-      AND (a.forced OR r.lease_until IS NULL OR r.lease_until <= a.now)
+    WHERE r.record = a.record AND r.expires_at > a.now
     LIMIT 1
 ) r ON TRUE
-WHERE r.found IS NULL
+WHERE (r.fence = a.fence AND r.state = a.state
+       AND (a.forced OR r.lease_until IS NULL OR r.lease_until <= a.now)) IS NOT TRUE

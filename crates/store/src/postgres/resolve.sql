@@ -1,11 +1,12 @@
 -- resolve: the record, its response and the entry of the audit in one guarded statement. The owner goes, so that an
 -- execution that still runs does not take the operator's response for its own. Locks and answers as
--- extend_batch does.
+-- extend_batch does. When the first try's connection was lost (`is_again`), what stands there as this call would have left
+-- it is its own work.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
     FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[], $8::text[], $9::text[],
-                $10::boolean[])
-         AS a (record, fence, state, status, headers, body, operator, reason, forced)
+                $10::boolean[], $11::boolean[])
+         AS a (record, fence, state, status, headers, body, operator, reason, forced, is_again)
     ORDER BY a.record
 ),
 held AS MATERIALIZED (
@@ -37,13 +38,15 @@ noted AS (
 )
 SELECT record, 'done' AS verdict FROM changed
 UNION ALL
-SELECT a.record, 'stale'
+SELECT a.record,
+       CASE WHEN a.is_again AND r.state = 'completed' AND r.owner IS NULL AND r.status = a.status THEN 'done'
+            ELSE 'stale'
+       END
 FROM asked a
 LEFT JOIN LATERAL (
-    SELECT 1 AS found
+    SELECT r.state, r.owner, r.status
     FROM oncegate.records r
-    WHERE r.record = a.record AND r.fence = a.fence AND r.state = a.state AND r.state IN ('in_flight', 'unknown')
-      AND r.expires_at > a.now
+    WHERE r.record = a.record AND r.fence = a.fence AND r.expires_at > a.now
     LIMIT 1
 ) r ON TRUE
-WHERE r.found IS NULL
+WHERE (r.state = a.state AND r.state IN ('in_flight', 'unknown')) IS NOT TRUE

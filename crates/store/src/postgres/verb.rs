@@ -49,6 +49,9 @@ pub(super) trait Verb: Send + Sync + Sized + 'static {
     /// Whether it can be sent once more when its connection was lost, since it recognises its own success.
     fn recognises_itself(&self) -> bool;
 
+    /// Notes that it was sent, and its connection lost: whether it was applied is open.
+    fn lost(&mut self) {}
+
     /// The columns of a batch, beside the clock's offset.
     fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>>;
 
@@ -176,9 +179,10 @@ impl<V: Verb> Pending<V> {
     }
 
     /// To be asked again after its connection was lost, if that can do no harm and patience has not ended.
-    pub(super) fn after_loss(self, error: StoreError) -> Option<Box<dyn Job>> {
+    pub(super) fn after_loss(mut self, error: StoreError) -> Option<Box<dyn Job>> {
         let is_patient = self.since.is_none_or(|since| since.elapsed() < V::PATIENCE);
         if self.verb.recognises_itself() && is_patient {
+            self.verb.lost();
             return Some(Box::new(self));
         }
         self.answer(Err(error));

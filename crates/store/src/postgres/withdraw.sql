@@ -1,13 +1,21 @@
 -- withdraw: as release.sql, but by the owner alone, who does not know the fence it was given; and what was never
 -- sent does not stay unknown.
+--
+-- The claim may still be at work on a connection that its sender has lost, and then this snapshot does not show it.
+-- So the record's lock is taken first, which that claim keeps until its commit: not obtained, no row, and asked
+-- again. Obtained, and nothing found, is `free`: what ended before is not in this snapshot either, but it is in that
+-- of the next statement, which is sure (`is_sure`) and says `stale`.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
-    FROM unnest($2::uuid[], $3::uuid[]) AS a (record, owner)
+    FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::boolean[]) AS a (record, gate, owner, is_sure)
     ORDER BY a.record
+),
+gated AS MATERIALIZED (
+    SELECT * FROM asked WHERE pg_try_advisory_xact_lock(gate)
 ),
 held AS MATERIALIZED (
     SELECT a.*, r.attempt
-    FROM asked a
+    FROM gated a
     CROSS JOIN LATERAL (
         SELECT r.attempt
         FROM oncegate.records r
@@ -35,8 +43,8 @@ SELECT record, 'done' AS verdict FROM deleted
 UNION ALL
 SELECT record, 'done' FROM given_back
 UNION ALL
-SELECT a.record, 'stale'
-FROM asked a
+SELECT a.record, CASE WHEN a.is_sure THEN 'stale' ELSE 'free' END
+FROM gated a
 LEFT JOIN LATERAL (
     SELECT 1 AS found
     FROM oncegate.records r

@@ -1,6 +1,9 @@
 //! The verbs that write under a lease.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use oncegate_core::{DoubtReason, Fence, Lease, Owner, RecordDigest, StoreError, StoredResponse, Written};
 use tokio_postgres::{Row, types::Type};
@@ -9,7 +12,7 @@ use super::{
     batch::corrupt,
     claim::owner,
     row,
-    value::{Span, uuid},
+    value::{Span, gate, uuid},
     verb::{Parameter, Told, Verb},
 };
 
@@ -39,19 +42,25 @@ pub(super) struct Complete {
 
 /// The verb *doubt*.
 pub(super) struct Doubt {
-    pub(super) guard: Guard,
-    pub(super) reason: DoubtReason,
+    guard: Guard,
+    reason: DoubtReason,
+    /// It was sent before, on a connection that was lost: what it finds may be its own work.
+    is_again: bool,
 }
 
 /// The verb *release*.
 pub(super) struct Release {
-    pub(super) guard: Guard,
+    guard: Guard,
+    /// As in [`Doubt`].
+    is_again: bool,
 }
 
 /// The verb *withdraw*.
 pub(super) struct Withdraw {
-    pub(super) record: RecordDigest,
-    pub(super) owner: Owner,
+    record: RecordDigest,
+    owner: Owner,
+    /// Whether an earlier statement has had the record's lock, so that no claim from before it is still at work.
+    is_sure: AtomicBool,
 }
 
 // === impl Guard ===
@@ -74,6 +83,11 @@ impl Guard {
             (Box::new(owners), Type::UUID_ARRAY),
         ]
     }
+}
+
+/// A column of truth values.
+pub(super) fn flags<'a>(flags: impl Iterator<Item = bool>) -> Parameter<'a> {
+    (Box::new(flags.collect::<Vec<_>>()), Type::BOOL_ARRAY)
 }
 
 /// What a guarded statement says of one record.
@@ -152,6 +166,12 @@ impl Verb for Complete {
     }
 }
 
+impl Doubt {
+    pub(super) fn new(guard: Guard, reason: &DoubtReason) -> Self {
+        Self { guard, reason: reason.clone(), is_again: false }
+    }
+}
+
 impl Verb for Doubt {
     type Answer = Written;
     const SQL: &'static str = include_str!("doubt.sql");
@@ -161,18 +181,29 @@ impl Verb for Doubt {
     }
 
     fn recognises_itself(&self) -> bool {
-        false
+        true
+    }
+
+    fn lost(&mut self) {
+        self.is_again = true;
     }
 
     fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
         let mut columns = Guard::columns(batch.iter().map(|doubt| doubt.guard));
         let reasons: Vec<_> = batch.iter().map(|doubt| doubt.reason.as_str()).collect();
         columns.push((Box::new(reasons), Type::TEXT_ARRAY));
+        columns.push(flags(batch.iter().map(|doubt| doubt.is_again)));
         columns
     }
 
     fn read(&self, row: &Row) -> Result<Told<Written>, StoreError> {
         written(self.record(), row)
+    }
+}
+
+impl Release {
+    pub(super) fn new(guard: Guard) -> Self {
+        Self { guard, is_again: false }
     }
 }
 
@@ -185,15 +216,27 @@ impl Verb for Release {
     }
 
     fn recognises_itself(&self) -> bool {
-        false
+        true
+    }
+
+    fn lost(&mut self) {
+        self.is_again = true;
     }
 
     fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
-        Guard::columns(batch.iter().map(|release| release.guard))
+        let mut columns = Guard::columns(batch.iter().map(|release| release.guard));
+        columns.push(flags(batch.iter().map(|release| release.is_again)));
+        columns
     }
 
     fn read(&self, row: &Row) -> Result<Told<Written>, StoreError> {
         written(self.record(), row)
+    }
+}
+
+impl Withdraw {
+    pub(super) fn new(record: RecordDigest, owner: Owner) -> Self {
+        Self { record, owner, is_sure: AtomicBool::new(false) }
     }
 }
 
@@ -206,16 +249,27 @@ impl Verb for Withdraw {
     }
 
     fn recognises_itself(&self) -> bool {
-        false
+        // What is withdrawn already has nothing left to withdraw.
+        true
     }
 
     fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
         let records: Vec<_> = batch.iter().map(|withdraw| uuid(withdraw.record)).collect();
         let owners: Vec<_> = batch.iter().map(|withdraw| owner(Some(withdraw.owner))).collect();
-        vec![(Box::new(records), Type::UUID_ARRAY), (Box::new(owners), Type::UUID_ARRAY)]
+        let gates: Vec<_> = batch.iter().map(|withdraw| gate(withdraw.record)).collect();
+        vec![
+            (Box::new(records), Type::UUID_ARRAY),
+            (Box::new(gates), Type::INT8_ARRAY),
+            (Box::new(owners), Type::UUID_ARRAY),
+            flags(batch.iter().map(|withdraw| withdraw.is_sure.load(Ordering::Relaxed))),
+        ]
     }
 
     fn read(&self, row: &Row) -> Result<Told<Written>, StoreError> {
+        if let Ok("free") = row.try_get("verdict") {
+            self.is_sure.store(true, Ordering::Relaxed);
+            return Ok(Told::Raced);
+        }
         written(self.record(), row)
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use oncegate_core::{Claim, ClaimRequest, ErrorKind, Lease, Policy, Store, Written};
 use oncegate_store::postgres::PostgresStore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::Client;
 
 use crate::fixture::{PATIENCE, Place, acquire, repeat, request, response, uuid};
@@ -45,6 +45,66 @@ async fn a_record_that_is_held_open_delays_no_other() {
     }
     foreign.batch_execute("COMMIT").await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), Written::Done, "a row that was passed over is not stale");
+}
+
+/// Claims, extends and completes new records until then; answers how many verbs it were and what the slowest took.
+async fn work(store: Arc<PostgresStore>, worker: usize, until: Instant) -> (usize, Duration) {
+    let (mut verbs, mut slowest) = (0, Duration::ZERO);
+    while Instant::now() < until {
+        let request = request(&format!("worker{worker}-{verbs}"));
+        let mut asked = Instant::now();
+        let mut took = || slowest = slowest.max(std::mem::replace(&mut asked, Instant::now()).elapsed());
+        let lease = acquire(&store, &request).await;
+        took();
+        assert_eq!(store.extend(&lease, Duration::from_secs(60)).await.unwrap(), Written::Done);
+        took();
+        assert_eq!(store.complete(&lease, &response(b"done")).await.unwrap(), Written::Done);
+        took();
+        verbs += 3;
+    }
+    (verbs, slowest)
+}
+
+/// How often a connection of the store was seen waiting for a row.
+async fn waits(client: &Client, until: Instant) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'oncegate' AND wait_event IN \
+               ('transactionid', 'tuple')";
+    let mut seen = 0;
+    while Instant::now() < until {
+        seen += client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_waits_for_a_key_that_is_held_open_for_three_seconds() {
+    let place = Place::start(&[]).await;
+    let store = Arc::new(place.open());
+    let (held, foreign, observer) = (request("held"), place.connect().await, place.connect().await);
+    let lease = acquire(&store, &held).await;
+    hold(&foreign, &held).await;
+    let until = Instant::now() + Duration::from_secs(3);
+    let workers: Vec<_> = (0..16).map(|worker| tokio::spawn(work(Arc::clone(&store), worker, until))).collect();
+    // The held record is asked for all the while: by its owner, and by repeats.
+    let asking = async {
+        while Instant::now() < until {
+            let extending = store.extend(&lease, Duration::from_secs(60));
+            let repeat = repeat(&held);
+            let (extended, claimed) = tokio::join!(extending, store.claim(&repeat));
+            assert_eq!(extended.unwrap_err().kind(), ErrorKind::Unavailable);
+            assert!(matches!(claimed.unwrap(), Claim::InFlight { .. }));
+        }
+    };
+    let ((), waits) = tokio::join!(asking, waits(&observer, until));
+    let (mut verbs, mut slowest) = (0, Duration::ZERO);
+    for worker in workers {
+        let (count, took) = worker.await.unwrap();
+        (verbs, slowest) = (verbs + count, slowest.max(took));
+    }
+    eprintln!("{verbs} verbs of other records while one was held for 3 s; the slowest took {slowest:?}");
+    assert!(waits == 0 && verbs > 0, "seen waiting for a row {waits} times, after {verbs} verbs");
+    foreign.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(store.extend(&lease, Duration::from_secs(60)).await.unwrap(), Written::Done);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

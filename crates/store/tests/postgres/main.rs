@@ -4,10 +4,13 @@
 
 mod batches;
 mod conformance;
+mod failover;
 mod fixture;
 mod locks;
+mod losses;
 mod plans;
 mod pooler;
+mod proxy;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
 mod server;

@@ -24,16 +24,20 @@ const FUNCTIONS: [(&str, &[&str]); 3] = [
 ];
 
 const STATEMENTS: [(&str, &str, &[&str]); 6] = [
-    ("doubt", include_str!("../../src/postgres/doubt.sql"), &["uuid", "1", "uuid", "reset"]),
-    ("release", include_str!("../../src/postgres/release.sql"), &["uuid", "1", "uuid"]),
-    ("withdraw", include_str!("../../src/postgres/withdraw.sql"), &["uuid", "uuid"]),
+    ("doubt", include_str!("../../src/postgres/doubt.sql"), &["uuid", "1", "uuid", "reset", "false"]),
+    ("release", include_str!("../../src/postgres/release.sql"), &["uuid", "1", "uuid", "false"]),
+    ("withdraw", include_str!("../../src/postgres/withdraw.sql"), &["uuid", "1", "uuid", "false"]),
     ("get", include_str!("../../src/postgres/get.sql"), &["uuid"]),
     (
         "resolve",
         include_str!("../../src/postgres/resolve.sql"),
-        &["uuid", "1", "unknown", "201", "[]", "\\\\x07", "ada", "why", "false"],
+        &["uuid", "1", "unknown", "201", "[]", "\\\\x07", "ada", "why", "false", "false"],
     ),
-    ("purge", include_str!("../../src/postgres/purge.sql"), &["uuid", "1", "unknown", "purge", "ada", "why", "false"]),
+    (
+        "purge",
+        include_str!("../../src/postgres/purge.sql"),
+        &["uuid", "1", "unknown", "purge", "ada", "why", "false", "false"],
+    ),
 ];
 
 /// Tells the plan of each statement that a function runs, as it is run.

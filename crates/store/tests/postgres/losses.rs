@@ -1,0 +1,122 @@
+//! Connections that are lost: what became of a verb is found out, and nothing overtakes what is still being committed.
+
+use std::time::Duration;
+
+use oncegate_core::{Claim, ClaimRequest, DoubtReason, Lease, Note, Seen, StateName, Store, StoreError, Written};
+use oncegate_store::postgres::{Options, PostgresStore};
+use tokio::time::timeout;
+
+use crate::{
+    fixture::{PATIENCE, Place, acquire, repeat, request, response},
+    proxy::Proxy,
+};
+
+/// A store behind a proxy, with one connection for all verbs.
+struct Line {
+    place: Place,
+    proxy: Proxy,
+    store: PostgresStore,
+}
+
+impl Line {
+    async fn start() -> Self {
+        let place = Place::start(&[]).await;
+        let proxy = Proxy::start(place.port()).await;
+        let mut options = Options::default();
+        options.lanes = 1;
+        let store = place.through(&proxy.address()).open_with(options);
+        Self { place, proxy, store }
+    }
+
+    /// A new record in flight.
+    async fn lease(&self, key: &str) -> Lease {
+        acquire(&self.store, &request(key)).await
+    }
+
+    /// The answer of a verb that the server committed and whose connection was lost then.
+    async fn lost<T>(&self, verb: impl Future<Output = Result<T, StoreError>>) -> T {
+        self.proxy.lose_next_reply_to("");
+        let answer = timeout(PATIENCE, verb).await.expect("it is answered").expect("it is found out");
+        assert!(self.proxy.has_lost(), "no reply was lost");
+        answer
+    }
+
+    /// What the record says to a repeat.
+    async fn repeated(&self, key: &str) -> Claim {
+        self.place.open().claim(&repeat(&request(key))).await.unwrap()
+    }
+}
+
+fn seen(lease: &Lease, state: StateName) -> Seen {
+    Seen { record: lease.record, fence: lease.fence, state }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_verb_whose_reply_was_lost_is_known_to_have_been_done() {
+    let line = Line::start().await;
+    let (store, note) = (&line.store, Note::new("ada", "a charge exists").unwrap());
+    let forced = note.clone().with_force(true);
+    let claimed = line.lost(store.claim(&request("claim"))).await;
+    assert!(matches!(claimed, Claim::Acquired(lease) if lease.attempt == 1));
+
+    let lease = line.lease("extend").await;
+    assert_eq!(line.lost(store.extend(&lease, Duration::from_secs(60))).await, Written::Done);
+    let lease = line.lease("complete").await;
+    assert_eq!(line.lost(store.complete(&lease, &response(b"paid"))).await, Written::Done);
+    assert!(matches!(line.repeated("complete").await, Claim::Completed(_)));
+    let lease = line.lease("doubt").await;
+    assert_eq!(line.lost(store.doubt(&lease, &DoubtReason::RESET)).await, Written::Done);
+    assert!(matches!(line.repeated("doubt").await, Claim::Unknown(_)));
+    let lease = line.lease("release").await;
+    assert_eq!(line.lost(store.release(&lease)).await, Written::Done);
+    assert!(matches!(line.repeated("release").await, Claim::Acquired(lease) if lease.attempt == 1));
+    let lease = line.lease("withdraw").await;
+    let withdrawn = line.lost(store.withdraw(lease.record, lease.owner.unwrap())).await;
+    assert_eq!(withdrawn, Written::Stale, "nothing is left to withdraw");
+    assert!(matches!(line.repeated("withdraw").await, Claim::Acquired(lease) if lease.attempt == 1));
+    let lease = line.lease("resolve").await;
+    let resolved = line.lost(store.resolve(seen(&lease, StateName::InFlight), &response(b"paid"), &note)).await;
+    assert_eq!(resolved, Written::Done);
+    assert!(matches!(line.repeated("resolve").await, Claim::Completed(_)));
+    let lease = line.lease("purge").await;
+    assert_eq!(line.lost(store.purge(seen(&lease, StateName::InFlight), &forced)).await, Written::Done);
+    assert_eq!(store.audit(10).await.unwrap().len(), 2, "each is noted once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_others_did_is_not_taken_for_ones_own_work_after_a_loss() {
+    let line = Line::start().await;
+    let (store, other) = (&line.store, line.place.open());
+    let note = Note::new("ada", "a charge exists").unwrap().with_force(true);
+    let lease = line.lease("completed").await;
+    assert_eq!(other.complete(&lease, &response(b"paid")).await.unwrap(), Written::Done);
+    assert_eq!(line.lost(store.release(&lease)).await, Written::Stale);
+    assert_eq!(line.lost(store.doubt(&lease, &DoubtReason::RESET)).await, Written::Stale);
+    let resolved = line.lost(store.resolve(seen(&lease, StateName::InFlight), &response(b"paid"), &note)).await;
+    assert_eq!(resolved, Written::Stale, "the execution itself completed it");
+    assert_eq!(line.lost(store.purge(seen(&lease, StateName::Unknown), &note)).await, Written::Stale);
+    let lease = line.lease("doubted").await;
+    assert_eq!(other.doubt(&lease, &DoubtReason::TIMEOUT).await.unwrap(), Written::Done);
+    assert_eq!(line.lost(store.doubt(&lease, &DoubtReason::RESET)).await, Written::Stale);
+    assert_eq!(line.lost(store.release(&lease)).await, Written::Stale);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_withdrawal_does_not_overtake_a_claim_that_is_still_being_committed() {
+    let line = Line::start().await;
+    let claimed: ClaimRequest = request("k");
+    line.proxy.hold_next_commit();
+    let (store, proxy) = (&line.store, &line.proxy);
+    let claiming = store.claim(&claimed);
+    let ((), told) = tokio::join!(proxy.held(), claiming);
+    assert!(matches!(told, Ok(Claim::InFlight { .. }) | Err(_)), "{told:?}");
+
+    let withdrawing = store.withdraw(claimed.id.digest(), claimed.owner.unwrap());
+    tokio::pin!(withdrawing);
+    let early = timeout(Duration::from_millis(100), &mut withdrawing).await;
+    assert!(early.is_err(), "the claim is not committed yet, and nobody can say that it is not there: {early:?}");
+    proxy.let_go();
+    let withdrawn = timeout(PATIENCE, withdrawing).await.expect("it ends");
+    assert_eq!(withdrawn.unwrap(), Written::Done);
+    assert!(matches!(line.repeated("k").await, Claim::Acquired(lease) if lease.attempt == 1));
+}
