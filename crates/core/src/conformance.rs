@@ -60,7 +60,7 @@ mod takeover;
 mod trial;
 mod withdraw;
 
-pub use self::history::{Counterexample, Tally, histories, search};
+pub use self::history::{Counterexample, Tally, histories, histories_side_by_side, search};
 use self::trial::Trial;
 
 // === types ===

@@ -51,15 +51,37 @@ pub struct Counterexample {
 /// When a history cannot be explained; the message shows it with the command that repeats it. Also when
 /// the run was trivial: too few takeovers, replays, mismatches, stale writes and so on.
 pub async fn histories<H: Harness>(harness: H) {
-    let (count, seed) = (from_environment("ONCEGATE_HISTORIES", HISTORIES), from_environment("ONCEGATE_SEED", 0));
-    match search(count, seed, harness).await {
-        Ok(tally) => {
-            let missing = tally.missing(count);
-            eprintln!("{count} histories from seed {seed} are explained\n{tally}");
-            assert!(missing.is_empty(), "the run was trivial: too few of {missing:?} in {count} histories");
+    histories_side_by_side([harness]).await;
+}
+
+/// Plays as many histories as [`histories`] does, divided among stores that share neither records nor a clock and that
+/// are played on at the same time, so that a server under them is as busy as in earnest. Each history is played on one
+/// of them, whole, so that its seed repeats it.
+///
+/// # Panics
+/// As [`histories`]; also outside of a multi-thread runtime of tokio.
+pub async fn histories_side_by_side<H: Harness>(harnesses: impl IntoIterator<Item = H>) {
+    let (count, first) = (from_environment("ONCEGATE_HISTORIES", HISTORIES), from_environment("ONCEGATE_SEED", 0));
+    let harnesses: Vec<_> = harnesses.into_iter().collect();
+    let share = count.div_ceil(harnesses.len().max(1) as u64);
+    let play = |(number, harness): (u64, H)| {
+        let (begin, runtime) = (number * share, tokio::runtime::Handle::current());
+        let (share, seed) = (share.min(count.saturating_sub(begin)), first.wrapping_add(begin));
+        // On a thread of its own: judging takes as much time as playing, and a plan cannot change threads.
+        tokio::task::spawn_blocking(move || runtime.block_on(search(share, seed, harness)))
+    };
+    let running: Vec<_> = (0..).zip(harnesses).map(play).collect();
+    let stores = running.len();
+    let mut tally = Tally::default();
+    for played in running {
+        match played.await.expect("a judge does not panic") {
+            Ok(seen) => tally.merge(seen),
+            Err(counterexample) => panic!("{counterexample}"),
         }
-        Err(counterexample) => panic!("{counterexample}"),
     }
+    let missing = tally.missing(count);
+    eprintln!("{count} histories from seed {first} on, on {stores} stores at once, are explained\n{tally}");
+    assert!(missing.is_empty(), "the run was trivial: too few of {missing:?} in {count} histories");
 }
 
 /// Plays `count` histories from `seed` on, all on one store, and counts what was seen.
@@ -123,7 +145,7 @@ fn runner(seed: u64) -> TestRunner {
 fn command(seed: u64) -> String {
     let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "oncegate-core".to_owned());
     let thread = std::thread::current();
-    let test = thread.name().filter(|name| *name != "main").unwrap_or("");
+    let test = thread.name().filter(|name| *name != "main" && !name.starts_with("tokio-")).unwrap_or("");
     format!("again: ONCEGATE_SEED={seed} ONCEGATE_HISTORIES=1 cargo test -p {package} --all-features {test}")
 }
 

@@ -31,6 +31,9 @@ impl conformance::Harness for Place {
 /// Nobody pulls the plug here, so the disk need not keep up.
 const FAST: &str = "fsync=off";
 
+/// How many histories are played at once: enough that every statement meets others.
+pub(crate) const SIDE_BY_SIDE: usize = 32;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_store_keeps_every_sentence_of_the_protocol() {
     let place = Place::start(&[FAST]).await;
@@ -39,12 +42,13 @@ async fn the_store_keeps_every_sentence_of_the_protocol() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn random_histories_are_explained() {
-    conformance::histories(Place::start(&[FAST]).await).await;
+    let place = Place::start(&[FAST]).await;
+    conformance::histories_side_by_side(place.divided(SIDE_BY_SIDE, place.port()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_servers_default_isolation_changes_nothing() {
     let place = Place::start(&[FAST, "default_transaction_isolation=serializable"]).await;
     conformance::run(async || place.emptied().await).await;
-    conformance::histories(place.emptied().await).await;
+    conformance::histories_side_by_side(place.divided(SIDE_BY_SIDE, place.port()).await).await;
 }

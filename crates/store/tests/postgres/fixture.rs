@@ -50,6 +50,31 @@ impl Place {
         Self { clock: ClockOffset::default(), ..self.clone() }
     }
 
+    /// Databases of their own on the same server, each with the schema and a clock; stores reach them at this port.
+    pub(crate) async fn divided(&self, count: usize, port: u16) -> Vec<Self> {
+        self.client.batch_execute("CREATE DATABASE pattern").await.expect("the name is free");
+        let pattern = format!("postgres://postgres@127.0.0.1:{}/pattern", self.port());
+        let pattern = pattern.parse().expect("it is an address");
+        let mut migrator = Migrator::connect(&pattern).await.expect("the server runs");
+        migrator.migrate().await.expect("the database is empty");
+        drop(migrator);
+        // A database that somebody is connected to cannot be copied, and hanging up takes a moment.
+        let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'pattern'";
+        while self.client.query_one(others, &[]).await.expect("the server answers").get::<_, i64>(0) > 0 {}
+        let mut places = Vec::new();
+        for number in 0..count {
+            let database = format!("place{number}");
+            let copy = format!("CREATE DATABASE {database} TEMPLATE pattern");
+            self.client.batch_execute(&copy).await.expect("nobody is connected to the pattern");
+            // All connect at once, to a machine that may be busy.
+            let address = format!("postgres://postgres@127.0.0.1:{port}/{database}?connect_timeout=60");
+            let address = address.parse().expect("it is an address");
+            let client = Arc::new(self.server.connect_in(&database).await);
+            places.push(Self { server: Arc::clone(&self.server), address, client, clock: ClockOffset::default() });
+        }
+        places
+    }
+
     /// What another process has.
     pub(crate) fn open(&self) -> PostgresStore {
         self.open_with(Options::default())

@@ -15,7 +15,10 @@ use oncegate_store::postgres::Migrator;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{PATIENCE, Place};
+use crate::{
+    conformance::SIDE_BY_SIDE,
+    fixture::{PATIENCE, Place},
+};
 
 /// A running pooler. Dropping it, also while a test panics, ends it.
 struct Pooler {
@@ -82,7 +85,7 @@ async fn a_pooler_in_transaction_mode_changes_nothing() {
     let pooler = Pooler::start(place.port()).await;
     let place = place.through(&pooler.address());
     conformance::run(async || place.emptied().await).await;
-    conformance::histories(place.emptied().await).await;
+    conformance::histories_side_by_side(place.divided(SIDE_BY_SIDE, pooler.port).await).await;
 }
 
 /// The first value of the first row; through the simple protocol, which prepares nothing.

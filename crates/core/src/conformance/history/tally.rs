@@ -61,6 +61,11 @@ impl Tally {
         EXPECTED.into_iter().filter(is_missing).map(|(what, _)| what).collect()
     }
 
+    /// Adds what another run has seen.
+    pub(super) fn merge(&mut self, other: Self) {
+        other.seen.into_iter().for_each(|(what, count)| self.add(&what, count));
+    }
+
     pub(super) fn count(&mut self, history: &History) {
         let mut fences = HashSet::new();
         for round in &history.rounds {
