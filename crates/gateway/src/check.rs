@@ -49,6 +49,9 @@ struct Finding {
 /// How long the service may take to accept a connection, as `serve` has it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Long enough for a look at the schema of a distant database.
+const SCHEMA_TIMEOUT: Duration = Duration::from_secs(10);
+
 // === the command ===
 
 /// Checks and prints. An error is returned only when standard output cannot be written.
@@ -90,6 +93,12 @@ async fn of_store(store: &StoreSettings) -> Finding {
 
 /// Opens a store that is there; one that is not is not made.
 async fn look_into(store: &StoreSettings) -> anyhow::Result<String> {
+    let behind = tokio::time::timeout(SCHEMA_TIMEOUT, store.address.behind()).await;
+    match behind.with_context(|| format!("no answer within {SCHEMA_TIMEOUT:?}"))?? {
+        0 => {}
+        behind if store.migrate => return Ok(format!("its schema lacks {behind} migrations; serve applies them")),
+        behind => anyhow::bail!("its schema lacks {behind} migrations: run `oncegate migrate`"),
+    }
     let (address, timeout) = (store.address.clone(), store.timeout);
     let looking = tokio::task::spawn_blocking(move || match address.presence()? {
         Presence::There => address.open(timeout).map(Some),

@@ -120,6 +120,8 @@ pub(crate) struct StoreSettings {
     pub(crate) timeout: Duration,
     /// How many bytes of completed records are remembered.
     pub(crate) cache_bytes: u64,
+    /// Whether `serve` may bring an older schema up to date.
+    pub(crate) migrate: bool,
 }
 
 // === the kinds of the keys outside of routes ===
@@ -290,21 +292,31 @@ impl fmt::Debug for Token {
 // === impl StoreSettings ===
 
 impl StoreSettings {
+    /// Reads `url` or `url_file`: an address may hold a password.
+    fn address(section: &mut Section) -> Sourced<StoreAddress> {
+        let default = Sourced::default(StoreAddress::default());
+        if !section.has("url_file") {
+            section.get_optional("url_file", &secret::FILE);
+            return section.get("url", &STORE, default);
+        }
+        secret::read(section, ["url", "url_file"], &STORE, STORE.read).unwrap_or(default)
+    }
+
     fn read(section: &mut Section) -> Self {
         let defaults = oncegate_tower::Settings::default();
-        let address = section.get("url", &STORE, Sourced::default(StoreAddress::default()));
+        let address = Self::address(section);
         let timeout = section.get("timeout", &STORE_TIMEOUT, Sourced::default(defaults.store_timeout));
         let cache_bytes = section.get("cache_bytes", &CACHE, Sourced::default(defaults.cache_bytes));
         let migrate = section.get("migrate", &YesOrNo, Sourced::default(true));
-        if !migrate.value {
+        if !migrate.value && !matches!(address.value, StoreAddress::Postgres(_)) {
             section.fault(
                 &migrate.origin,
-                "migrate = false comes with the PostgreSQL store: SQLite files are always brought up to date",
+                "migrate = false is for a PostgreSQL store: SQLite files are always brought up to date",
             );
         }
         for name in ["front", "durability", "best_effort", "wait_replicas", "outbox_limit"] {
             section.refuse(name, "it comes with the Redis store");
         }
-        Self { address: address.value, timeout: timeout.value, cache_bytes: cache_bytes.value }
+        Self { address: address.value, timeout: timeout.value, cache_bytes: cache_bytes.value, migrate: migrate.value }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) enum AddressError {
     Postgres(String),
     /// Something else.
     #[error(
-        "{0:?} is not the address of a store: write sqlite://FILE, postgres://HOST/DATABASE, or memory://single-process for tests"
+        "{0} is not the address of a store: write sqlite://FILE, postgres://HOST/DATABASE, or memory://single-process for tests"
     )]
     Unrecognised(String),
 }
@@ -89,16 +89,36 @@ impl StoreAddress {
         }
     }
 
-    /// Brings the schema of a store on a server up to date; a file's is when it is opened.
+    /// Brings the schema of a store on a server up to date; a file's is when it is opened. Without `migrates` it only
+    /// looks.
     ///
     /// # Errors
-    /// When the server cannot be reached or refuses.
-    pub(crate) async fn migrate(&self) -> anyhow::Result<()> {
-        let Self::Postgres(address) = self else { return Ok(()) };
-        let migrating = async { Migrator::connect(address).await?.migrate().await };
-        let steps = migrating.await.with_context(|| format!("store {self}"))?;
-        tracing::info!(steps, "the schema is up to date");
+    /// When the server cannot be reached or refuses, or when the schema is not up to date and must be left as it is.
+    pub(crate) async fn prepare(&self, migrates: bool) -> anyhow::Result<()> {
+        if migrates {
+            let Self::Postgres(address) = self else { return Ok(()) };
+            let migrating = async { Migrator::connect(address).await?.migrate().await };
+            let steps = migrating.await.with_context(|| format!("store {self}"))?;
+            tracing::info!(steps, "the schema is up to date");
+            return Ok(());
+        }
+        let behind = self.behind().await?;
+        anyhow::ensure!(
+            behind == 0,
+            "store {self}: its schema lacks {behind} migrations, and [store] migrate is false: run `oncegate migrate` \
+             with an address whose user owns the schema, then start again"
+        );
         Ok(())
+    }
+
+    /// How many migrations the schema of a store on a server lacks; changes nothing.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, refuses, or has a newer schema.
+    pub(crate) async fn behind(&self) -> anyhow::Result<usize> {
+        let Self::Postgres(address) = self else { return Ok(0) };
+        let looking = async { Migrator::connect(address).await?.pending().await };
+        looking.await.with_context(|| format!("store {self}"))
     }
 
     /// Whether opening would find a store or make one.
@@ -148,7 +168,12 @@ impl FromStr for StoreAddress {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         match Self::LATER.into_iter().find(|later| scheme == Some(*later)) {
             Some(scheme) => Err(AddressError::Later { scheme }),
-            None => Err(AddressError::Unrecognised(text.to_owned())),
+            // What stands before the host may be a password.
+            None if text.contains('@') => {
+                let scheme = scheme.map_or_else(|| "it".to_owned(), |scheme| format!("\"{scheme}://...\""));
+                Err(AddressError::Unrecognised(scheme))
+            }
+            None => Err(AddressError::Unrecognised(format!("{text:?}"))),
         }
     }
 }
@@ -197,8 +222,12 @@ mod tests {
             assert!(refused(text).contains("comes with a later"), "{text}");
             assert!(!refused(text).contains("hunter2"), "{text}");
         }
-        for text in ["postgres://u:hunter2@db:port/x", "postgresql://u:hunter2@db/x?sslmode=require&a=hunter2"] {
+        for text in ["postgres://u:hunter2@db:port/x", "postgresql://u:hunter2@db/x?sslmode=disable&a=hunter2"] {
             assert!(refused(text).contains("PostgreSQL"), "{text}");
+            assert!(!refused(text).contains("hunter2"), "{text}");
+        }
+        for text in ["mysql://u:hunter2@db/x", "u:hunter2@db"] {
+            assert!(refused(text).contains("is not the address of a store"), "{text}");
             assert!(!refused(text).contains("hunter2"), "{text}");
         }
         for text in ["sqlite://", "sqlite://dir/", "sqlite://:memory:"] {

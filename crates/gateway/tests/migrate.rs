@@ -48,6 +48,25 @@ fn an_empty_database_gets_the_schema_once() {
 }
 
 #[test]
+fn the_address_may_stand_in_a_file_for_every_command() {
+    let (server, address) = server();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("address");
+    std::fs::write(&file, format!("{address}\n")).unwrap();
+    let command = |arguments: &[&str]| {
+        let mut oncegate = Command::new(env!("CARGO_BIN_EXE_oncegate"));
+        oncegate.args(arguments).current_dir(directory.path()).env("ONCEGATE__STORE__URL_FILE", &file);
+        oncegate.env_remove("ONCEGATE__STORE__URL").output().unwrap()
+    };
+    assert_eq!(said(&command(&["migrate"]), 0), "the schema is 5 now, after 5 migrations\n");
+    said(&command(&["records", "list"]), 0);
+    // Nobody listens where the service should be; the store is what is looked at.
+    let checked = command(&["check", "--upstream", "http://127.0.0.1:1"]);
+    let printed = String::from_utf8(checked.stdout).unwrap();
+    assert!(printed.contains("0 completed, 0 in flight") && !printed.contains(server.password()), "{printed}");
+}
+
+#[test]
 fn what_is_printed_is_not_done() {
     let (server, address) = server();
     let printed = migrate(&["--print", "--store", &address]);
@@ -81,7 +100,7 @@ fn other_addresses_are_refused_without_their_passwords() {
     let refused = said(&migrate(&["--store", "postgres://ada:hunter2@127.0.0.1:1/shop"]), 1);
     assert!(refused.contains("store postgres://ada@127.0.0.1:1/shop: PostgreSQL cannot be reached"), "{refused}");
     for address in ["postgres://ada:hunter2@db:port/shop", "mysql://ada:hunter2@db/shop"] {
-        let refused = said(&migrate(&["--store", address]), 1);
+        let refused = said(&migrate(&["--store", address]), 2);
         assert!(!refused.contains("hunter2"), "{refused}");
     }
 }

@@ -276,8 +276,7 @@ impl Kind for Masked {
         let Some(text) = written.text() else {
             return Err(written.fault("a secret is text: put it in quotes"));
         };
-        self.check(text).map_err(|error| written.fault(error))?;
-        Ok(text.to_owned())
+        self.checked(text).map_err(|error| written.fault(error))
     }
 
     fn show(&self, _value: &String) -> String {
@@ -286,8 +285,8 @@ impl Kind for Masked {
 }
 
 impl Masked {
-    /// Refuses secrets that can be guessed, without showing them.
-    pub(super) fn check(&self, secret: &str) -> Result<(), String> {
+    /// The secret itself; refuses those that can be guessed, without showing them.
+    pub(super) fn checked(&self, secret: &str) -> Result<String, String> {
         let (length, min) = (secret.len(), self.min);
         if secret.chars().any(|c| c.is_control()) {
             return Err(
@@ -300,7 +299,7 @@ impl Masked {
         if length < min {
             return Err(format!("the secret has {length} bytes: at least {min} are needed"));
         }
-        Ok(())
+        Ok(secret.to_owned())
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, fs, sync::Arc};
 use oncegate_core::fingerprint::Secret;
 
 use super::{
-    kind::{Masked, TextOf},
+    kind::{Kind, Masked, TextOf},
     origin::{Fault, Origin, Sourced},
     section::Section,
 };
@@ -24,7 +24,7 @@ struct Named {
 
 // === the kinds ===
 
-const FILE: TextOf<String> = TextOf { read: file_name, show: String::clone };
+pub(super) const FILE: TextOf<String> = TextOf { read: file_name, show: String::clone };
 const ID: TextOf<String> = TextOf { read: secret_id, show: String::clone };
 const KEY: Masked = Masked { min: Secret::KEY_LENGTH_MIN };
 
@@ -47,7 +47,12 @@ fn secret_id(text: &str) -> Result<String, String> {
 
 /// Reads a secret that is written as `name`, or stands in a file that `name_file` names. The later
 /// of file, variable, flag wins; both in one place is a fault.
-pub(super) fn read(section: &mut Section, names: [&'static str; 2], kind: &Masked) -> Option<Sourced<String>> {
+pub(super) fn read<K: Kind>(
+    section: &mut Section,
+    names: [&'static str; 2],
+    kind: &K,
+    check: impl FnOnce(&str) -> Result<K::Value, String>,
+) -> Option<Sourced<K::Value>> {
     let [name, name_file] = names;
     let in_place = section.get_optional(name, kind);
     let in_file = section.get_optional(name_file, &FILE);
@@ -58,7 +63,7 @@ pub(super) fn read(section: &mut Section, names: [&'static str; 2], kind: &Maske
             section.fault(&in_file.origin, format!("both {name} and {name_file} are set: keep one"));
             Some(in_place)
         }
-        (_, Some(file)) => match content(&file.value).and_then(|secret| kind.check(&secret).map(|()| secret)) {
+        (_, Some(file)) => match content(&file.value).and_then(|secret| check(&secret)) {
             Ok(value) => Some(Sourced { value, origin: file.origin }),
             Err(error) => {
                 section.fault(&file.origin, format!("{name_file} {:?}: {error}", file.value));
@@ -94,7 +99,7 @@ impl Secrets {
         }
         for section in sections {
             let id = section.get_required("id", &ID, r#"name the secret, such as id = "2026-11""#);
-            let key = read(section, ["value", "value_file"], &KEY);
+            let key = read(section, ["value", "value_file"], &KEY, |secret| KEY.checked(secret));
             if key.is_none() && !section.has_faults() {
                 let origin = section.origin().clone();
                 section.fault(&origin, "[[secrets]] has neither value nor value_file: give one");
@@ -153,5 +158,6 @@ const TOKEN_LENGTH_MIN: usize = 32;
 
 /// Reads `token` or `token_file`.
 pub(super) fn token(section: &mut Section) -> Option<Sourced<String>> {
-    read(section, ["token", "token_file"], &Masked { min: TOKEN_LENGTH_MIN })
+    let kind = Masked { min: TOKEN_LENGTH_MIN };
+    read(section, ["token", "token_file"], &kind, |token| kind.checked(token))
 }

@@ -89,6 +89,11 @@ impl Section {
         sourced
     }
 
+    /// Whether a key is written.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.table.get(name).is_some()
+    }
+
     /// The value of a key that may be absent.
     pub(super) fn get_optional<K: Kind>(&mut self, name: &'static str, kind: &K) -> Option<Sourced<K::Value>> {
         let sourced = self.written(name, kind);

@@ -326,7 +326,7 @@ fn later_features_are_refused_and_not_ignored() {
         ("suspect_window = \"1m\"", "not supported in this version"),
         ("[store]\nfront = \"redis://r\"", "comes with the Redis store"),
         ("[store]\ndurability = \"outbox\"", "comes with the Redis store"),
-        ("[store]\nmigrate = false", "comes with the PostgreSQL store"),
+        ("[store]\nmigrate = false", "is for a PostgreSQL store"),
         ("[store]\nurl = \"redis://x\"", "comes with a later one"),
     ] {
         assert!(faults(text).contains(reason), "{text}: {}", faults(text));
@@ -367,6 +367,22 @@ fn secrets_come_from_files_too() {
     assert!(faults("[[secrets]]\nid = \"a\"").contains("neither value nor value_file"));
     let same = "[[secrets]]\nid = \"a\"\nvalue = \"a secret of 16 bytes\"\n";
     assert!(faults(&format!("{same}{same}")).contains("stands twice"));
+}
+
+#[test]
+fn the_address_of_the_store_comes_from_a_file_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("url");
+    std::fs::write(&file, "postgres://ada:hunter2@db/shop\n").unwrap();
+    let in_file = [("ONCEGATE__STORE__URL_FILE", file.to_str().unwrap())];
+    let config = load_with(&format!("{UPSTREAM_LINE}[store]\nurl = \"sqlite://x.db\""), &in_file).unwrap();
+    assert_eq!(config.store.address.to_string(), "postgres://ada@db:5432/shop", "a variable wins");
+    assert!(!config.print().contains("hunter2"), "{}", config.print());
+    let both = faults(&format!("[store]\nurl = \"sqlite://x.db\"\nurl_file = {file:?}"));
+    assert!(both.contains("both url and url_file are set"), "{both}");
+    std::fs::write(&file, "postgres://ada:hunter2@db:port/shop").unwrap();
+    let unreadable = load_with(UPSTREAM_LINE, &in_file).unwrap_err();
+    assert!(unreadable.contains("cannot be read") && !unreadable.contains("hunter2"), "{unreadable}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Gate {
     /// # Errors
     /// When one of them cannot be opened.
     pub(super) async fn prepare(config: Config) -> anyhow::Result<Self> {
-        config.store.address.migrate().await?;
+        config.store.address.prepare(config.store.migrate).await?;
         let (address, timeout) = (config.store.address.clone(), config.store.timeout);
         let opening = tokio::task::spawn_blocking(move || address.open(timeout));
         let store = opening.await.context("opening the store failed")??;
