@@ -13,6 +13,7 @@ use serde::Deserialize;
 mod servers {
     pub(crate) mod gate;
     pub(crate) mod gunicorn;
+    #[allow(dead_code, reason = "other tests use all of it")]
     pub(crate) mod postgres;
     pub(crate) mod process;
     pub(crate) mod program;

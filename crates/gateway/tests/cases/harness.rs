@@ -16,10 +16,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, request};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use oncegate_tower::BoxError;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -32,10 +29,14 @@ use tokio::{
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
+mod database;
+mod sender;
 mod watch;
 mod wire;
 
 pub(crate) use self::{
+    database::Database,
+    sender::Sender,
     watch::refusal,
     wire::{wire, wire_from},
 };
@@ -50,7 +51,9 @@ pub(crate) struct Gate {
     pub(crate) service: Service,
     pub(crate) server: Server,
     directory: TempDir,
-    client: Client<HttpConnector, Full<Bytes>>,
+    /// The address of the store.
+    store: String,
+    sender: Sender,
 }
 
 /// A running `oncegate serve`.
@@ -71,11 +74,20 @@ impl Gate {
 
     /// The same with environment variables.
     pub(crate) async fn start_with(config: &str, environment: &[(&str, &str)]) -> Self {
-        let service = Service::start().await;
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(directory.path(), &service.address, config, environment).await;
-        let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();
-        Self { service, server, directory, client }
+        let store = format!("sqlite://{}", directory.path().join("gate.db").display());
+        Self::start_in(directory, store, config, environment).await
+    }
+
+    /// The same on another store.
+    pub(crate) async fn start_on(store: String, config: &str) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), store, config, &[]).await
+    }
+
+    async fn start_in(directory: TempDir, store: String, config: &str, environment: &[(&str, &str)]) -> Self {
+        let service = Service::start().await;
+        let server = Server::start(&store, &service.address, config, environment).await;
+        Self { service, server, directory, store, sender: Sender::new() }
     }
 
     /// Where the store and the configuration lie.
@@ -90,7 +102,7 @@ impl Gate {
 
     /// The same with environment variables.
     pub(crate) async fn another_with(&self, config: &str, environment: &[(&str, &str)]) -> Server {
-        Server::start(self.directory.path(), &self.service.address, config, environment).await
+        Server::start(&self.store, &self.service.address, config, environment).await
     }
 
     /// Kills the gateway as by `kill -9`, and starts it again.
@@ -106,8 +118,8 @@ impl Gate {
 
     /// Sends a request to another gateway.
     pub(crate) fn send_to(&self, address: &str, request: Sent) -> JoinHandle<Answer> {
-        let (client, request) = (self.client.clone(), request.to(address));
-        tokio::spawn(async move { Answer::of(client.request(request).await.unwrap()).await })
+        let (sender, address) = (self.sender.clone(), address.to_owned());
+        tokio::spawn(async move { sender.send(&address, request).await })
     }
 
     /// Sends a request that must be answered without reaching the service.
@@ -165,15 +177,15 @@ impl Gate {
 }
 
 impl Server {
-    async fn start(directory: &Path, upstream: &str, config: &str, environment: &[(&str, &str)]) -> Self {
-        let file = tempfile::Builder::new().suffix(".toml").tempfile_in(directory).unwrap();
+    pub(crate) async fn start(store: &str, upstream: &str, config: &str, environment: &[(&str, &str)]) -> Self {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), config).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
         command.args(["serve", "--upstream", &format!("http://{upstream}")]);
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]).arg(file.path());
         // A test may bring a store of its own.
         if environment.iter().all(|(name, _)| *name != "ONCEGATE__STORE__URL") {
-            command.arg("--store").arg(format!("sqlite://{}", directory.join("gate.db").display()));
+            command.args(["--store", store]);
         }
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONCEGATE")) {
             command.env_remove(name);

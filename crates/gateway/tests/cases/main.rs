@@ -1,7 +1,7 @@
 //! Public reports of what goes wrong in such systems, each as a test against the real gateway.
 //!
-//! `docs/cases.md` lists them; it is made from the names of these tests. What no public case is about is in `table.rs` and
-//! `unread.rs`.
+//! `docs/cases.md` lists them; it is made from the names of these tests. What no public case is about is in `table.rs`,
+//! `unread.rs`, and, about PostgreSQL, `shared.rs` and `outages.rs`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batches;
@@ -14,6 +14,11 @@ mod latency;
 mod leases;
 mod limits;
 mod methods;
+mod outages;
+mod postgres;
+#[path = "../../../store/tests/postgres/proxy.rs"]
+#[allow(dead_code, reason = "the store's own tests use all of it")]
+mod proxy;
 mod proxying;
 mod races;
 mod replays;
@@ -26,6 +31,7 @@ mod servers {
     pub(crate) mod process;
     pub(crate) mod program;
 }
+mod shared;
 mod stacks;
 mod statuses;
 mod stores;

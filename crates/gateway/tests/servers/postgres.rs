@@ -31,7 +31,8 @@ const PACKAGED: &str = "/usr/lib/postgresql";
 /// A running server on a loopback port and on a socket in a directory of its own.
 pub(crate) struct PostgresServer {
     // Before the directory, since fields are dropped in this order: the server must not lose its files while it runs.
-    _process: ServerProcess,
+    // `None` while it is stopped.
+    process: Option<ServerProcess>,
     cluster: Cluster,
     port: u16,
 }
@@ -63,7 +64,7 @@ impl PostgresServer {
     pub(crate) fn start() -> anyhow::Result<Self> {
         let cluster = Cluster::create()?;
         let (process, port) = cluster.start()?;
-        let server = Self { _process: process, cluster, port };
+        let server = Self { process: Some(process), cluster, port };
         let answers = server.execute(MAINTENANCE, "SHOW cluster_name")?;
         ensure!(
             answers == server.cluster.name,
@@ -71,6 +72,21 @@ impl PostgresServer {
             server.cluster.name
         );
         Ok(server)
+    }
+
+    /// Ends it at once, as a crash would (`immediate`), and waits for its end.
+    pub(crate) fn stop(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it again, on the same files and the same port, and waits until it has recovered.
+    ///
+    /// # Errors
+    ///
+    /// It does not start; the text has its log.
+    pub(crate) fn start_again(&mut self) -> anyhow::Result<()> {
+        self.process = Some(self.cluster.start_on(self.port)?);
+        Ok(())
     }
 
     /// Creates an empty database.
