@@ -227,6 +227,13 @@ impl Moment {
         if actual.abs_diff(expected) <= self.drift { expected } else { actual }
     }
 
+    /// What is left of the lease. A store that shares its records with others may find one held by a transaction that
+    /// has not ended, and then it knows only that much: it says less, never more, and not at once.
+    fn settle_pause(self, actual: Duration, expected: Duration) -> Duration {
+        let is_shorter = !self.drift.is_zero() && !actual.is_zero() && actual <= expected;
+        if is_shorter { expected } else { self.settle_length(actual, expected) }
+    }
+
     fn settle_claim(self, actual: &Claim, expected: &Claim) -> Claim {
         match (actual.clone(), expected) {
             (Claim::Acquired(actual), Claim::Acquired(expected)) => Claim::Acquired(Lease {
@@ -241,7 +248,7 @@ impl Moment {
                 ..actual
             }),
             (Claim::InFlight { retry_after: actual }, Claim::InFlight { retry_after: expected }) => {
-                Claim::InFlight { retry_after: self.settle_length(actual, *expected) }
+                Claim::InFlight { retry_after: self.settle_pause(actual, *expected) }
             }
             (Claim::Unknown(actual), Claim::Unknown(expected)) => {
                 Claim::Unknown(Doubted { since: self.settle(actual.since, expected.since), ..actual })
