@@ -49,9 +49,9 @@ crash kills='20':
 storm-drf:
     ONCEGATE_STORM_FULL=1 cargo test --package oncegate --test drf_payments -- --nocapture
 
-# Cycles per second of the SQLite store, against one commit per verb.
+# Cycles per second of a store: PostgreSQL against the plain recipe, SQLite against one commit per verb.
 bench-store *options:
-    cargo run --release --package oncegate-store --features sqlite --example sqlite_bench -- {{options}}
+    cargo run --release -- bench store {{options}}
 
 # CPU and latency of the gateway, against a bare proxy and nginx (needs wrk and nginx).
 bench-gateway *options:

@@ -3,9 +3,14 @@
 use std::process::ExitCode;
 
 mod bare_proxy;
+mod cpu;
+mod cycle;
 mod gateway;
+mod process;
+mod store;
+mod target;
 
-/// Measure how fast the gate is
+/// Measure how fast the gate and its stores are
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -15,6 +20,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Gateway(gateway::Arguments),
+    Store(store::Arguments),
     #[command(hide = true)]
     BareProxy(bare_proxy::Arguments),
 }
@@ -26,6 +32,7 @@ enum What {
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.what {
         What::Gateway(arguments) => gateway::run(arguments).await,
+        What::Store(arguments) => store::run(arguments).await,
         What::BareProxy(arguments) => bare_proxy::run(arguments).await,
     }
 }

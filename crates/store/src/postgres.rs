@@ -37,6 +37,8 @@ mod row;
 mod value;
 mod verb;
 mod write;
+#[doc(hidden)]
+pub mod yardstick;
 
 use std::{sync::Arc, time::Duration};
 

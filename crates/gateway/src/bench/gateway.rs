@@ -22,10 +22,8 @@ use anyhow::Context as _;
 use tempfile::TempDir;
 
 mod commits;
-mod cpu;
 mod nginx;
 mod paced;
-mod process;
 mod programs;
 mod report;
 mod round;

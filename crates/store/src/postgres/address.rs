@@ -86,6 +86,13 @@ impl Address {
         Ok((client, drive(connection)))
     }
 
+    /// The same server, another database.
+    pub(super) fn with_database(&self, name: &str) -> Self {
+        let mut address = self.clone();
+        address.config.dbname(name);
+        address
+    }
+
     #[cfg(feature = "postgres-tls")]
     fn new(config: Config, encryption: Encryption) -> Result<Self, AddressError> {
         let connector = tls::Connector::new(&config, &encryption)?;

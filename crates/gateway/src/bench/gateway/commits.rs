@@ -9,13 +9,11 @@ use std::{
 
 use anyhow::bail;
 use bytes::Bytes;
-use oncegate_core::{
-    Backend, Claim, ClaimRequest, Fingerprint, IdempotencyKey, KeySpelling, Operation, Owner, Policy, RecordId, Scope,
-    Store as _, StoredResponse, Written,
-};
+use oncegate_core::{Backend, Claim, Policy, Store as _, StoredResponse, Written};
 use oncegate_store::sqlite::{Options, SqliteStore};
 
 use super::paced;
+use crate::bench::cycle;
 
 /// Claims and completions that are timed.
 const CYCLES: u32 = 200;
@@ -28,24 +26,13 @@ pub(super) async fn of_sqlite(directory: &Path) -> anyhow::Result<Duration> {
     let (mut cycles, mut ticks) = (Vec::new(), paced::ticks());
     for number in 0..CYCLES {
         ticks.tick().await;
-        let request = request(&format!("key-{number}"), &policy)?;
+        let request = cycle::request("bench", &format!("key-{number}"), &policy)?;
         let asked = Instant::now();
         let Claim::Acquired(lease) = store.claim(&request).await? else { bail!("a new key was taken") };
         let Written::Done = store.complete(&lease, &response).await? else { bail!("a completion was stale") };
         cycles.push(asked.elapsed());
     }
     Ok(median(cycles))
-}
-
-fn request(key: &str, policy: &Arc<Policy>) -> anyhow::Result<ClaimRequest> {
-    Ok(ClaimRequest {
-        id: RecordId::new(Scope::from_text("bench")?, IdempotencyKey::new(key)?),
-        fingerprint: Fingerprint::from_bytes(&[7; Fingerprint::STRUCTURED_LENGTH])?,
-        owner: Some(Owner::random()),
-        operation: Operation::new("POST", "/payments"),
-        spelling: KeySpelling::Bare,
-        policy: Arc::clone(policy),
-    })
 }
 
 fn median(mut durations: Vec<Duration>) -> Duration {

@@ -14,7 +14,7 @@ use tokio::{
     process::Command,
 };
 
-use super::process::Process;
+use crate::bench::process::Process;
 
 /// One process, one thread, nothing logged, connections kept for as long as the run lasts.
 const CONFIGURATION: &str = "\

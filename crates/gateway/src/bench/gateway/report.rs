@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use serde_json::{Value, json};
 
 use super::round::{Between, Measured, Round};
+use crate::bench::target::{self, Bound, Target, cpus, table};
 
 /// What is allowed beside two commits at a hundred requests a second.
 const ADDED_MICROS_MAX: f64 = 300.0;
@@ -19,22 +20,6 @@ pub(super) struct Report {
     seconds: u32,
     commits: Duration,
     rounds: Vec<Round>,
-}
-
-/// A ratio that matters, and what it has to be.
-#[derive(Debug, Clone, PartialEq)]
-struct Target {
-    what: &'static str,
-    measured: f64,
-    bound: Bound,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Bound {
-    AtMost(f64),
-    AtLeast(f64),
-    /// Reported beside the others.
-    Stretch(f64),
 }
 
 /// The medians of one row.
@@ -72,7 +57,7 @@ impl Report {
         if is_json {
             return writeln!(out, "{}", self.json());
         }
-        writeln!(out, "{}\n\n{}", self.rows_table(), self.targets_table())?;
+        writeln!(out, "{}\n\n{}", self.rows_table(), Target::table(&self.targets()))?;
         for fault in self.faults() {
             writeln!(out, "FAULT: {fault}")?;
         }
@@ -87,17 +72,11 @@ impl Report {
                 "cpu_micros_per_request": { "proxy": row.proxy, "upstream": row.upstream, "wrk": row.wrk },
             })
         });
-        let targets = self.targets().into_iter().map(|target| {
-            let (relation, value) = target.bound.parts();
-            json!({
-                "what": target.what, "measured": target.measured, "target": value, "relation": relation,
-                "is_met": target.bound.is_met(target.measured),
-            })
-        });
+        let targets = self.targets().iter().map(Target::json).collect::<Vec<_>>();
         json!({
             "seconds": self.seconds, "rounds": self.rounds.len(), "cpus": cpus(),
             "two_commits_micros": micros(self.commits), "rows": rows.collect::<Vec<_>>(),
-            "targets": targets.collect::<Vec<_>>(), "faults": self.faults(),
+            "targets": targets, "faults": self.faults(),
         })
     }
 
@@ -109,21 +88,6 @@ impl Report {
             let micros = [row.proxy, row.upstream, row.wrk].map(|number| format!("{number:.1}"));
             let cells = [row.between.meaning().to_owned(), format!("{:.0}", row.per_second)];
             table.add_row(cells.into_iter().chain(numbers).chain(micros));
-        }
-        table
-    }
-
-    fn targets_table(&self) -> Table {
-        let mut table = table(&["ratio", "measured", "target", ""]);
-        for target in self.targets() {
-            let (relation, value) = target.bound.parts();
-            let verdict = match (target.bound, target.bound.is_met(target.measured)) {
-                (_, true) => "met",
-                (Bound::Stretch(_), false) => "not met (stretch)",
-                (_, false) => "MISSED",
-            };
-            let number = |number: f64| if number < 100.0 { format!("{number:.2}") } else { format!("{number:.0}") };
-            table.add_row([target.what, &number(target.measured), &format!("{relation} {}", number(value)), verdict]);
         }
         table
     }
@@ -182,9 +146,7 @@ impl Report {
     }
 
     fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+        target::median(self.rounds.iter().map(of))
     }
 }
 
@@ -210,37 +172,6 @@ impl Measured {
         let is_as_expected = if between.forwards() { self.forwarded >= seen.requests } else { self.forwarded == 0 };
         (!is_as_expected).then(|| format!("of {} requests {} reached the upstream", seen.requests, self.forwarded))
     }
-}
-
-// === impl Bound ===
-
-impl Bound {
-    fn parts(self) -> (&'static str, f64) {
-        match self {
-            Self::AtMost(value) => ("<=", value),
-            Self::AtLeast(value) | Self::Stretch(value) => (">=", value),
-        }
-    }
-
-    fn is_met(self, measured: f64) -> bool {
-        match self {
-            Self::AtMost(value) => measured <= value,
-            Self::AtLeast(value) | Self::Stretch(value) => measured >= value,
-        }
-    }
-}
-
-fn table(title: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(title);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(0, std::num::NonZero::get)
 }
 
 fn micros(duration: Duration) -> f64 {

@@ -10,13 +10,13 @@ use anyhow::Context as _;
 use tokio::process::Command;
 
 use super::{
-    commits, cpu,
+    commits,
     nginx::Nginx,
     paced::Paced,
-    process::Process,
     programs::Programs,
     wrk::{Keys, Seen, Wrk},
 };
+use crate::bench::{cpu, process::Process};
 
 /// The keys of the row `memory`; `load.lua` says why they begin with this.
 const FIRST_KEY: u64 = 2;

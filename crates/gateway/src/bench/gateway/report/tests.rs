@@ -59,7 +59,7 @@ fn ratios_are_medians_of_rounds_and_are_judged() {
     assert!(report.is_sound());
     assert_eq!(report.json()["targets"][0]["is_met"], true);
     assert_eq!(report.json()["rows"][2]["cpu_micros_per_request"]["proxy"], 45.0);
-    assert!(report.targets_table().to_string().contains("not met (stretch)"));
+    assert!(Target::table(&report.targets()).to_string().contains("not met (stretch)"));
 }
 
 #[test]

@@ -63,11 +63,16 @@ impl Process {
     }
 
     /// Asks it to end and waits for that.
-    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.stop_by(Signal::TERM).await
+    }
+
+    /// The same, by another signal.
+    pub(super) async fn stop_by(mut self, signal: Signal) -> anyhow::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| anyhow!("{} has no process id", self.name))?;
         // Fails where it has ended already, which is what is wanted.
-        let _ = kill_process(pid, Signal::TERM);
+        let _ = kill_process(pid, signal);
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         ended.with_context(|| format!("{} did not end within {PATIENCE:?}", self.name))??;
         Ok(())

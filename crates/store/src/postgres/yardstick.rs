@@ -1,0 +1,28 @@
+//! What the store is measured against: the plain recipe of two statements on a pool of connections; and what a
+//! measurement has to know of the server, and to do there.
+//!
+//! Part of `oncegate bench store`, and here because the driver ends here. Nothing of it is used while serving.
+
+mod plain;
+mod server;
+
+pub use self::{
+    plain::PlainRecipe,
+    server::{About, Counters, Server, Sizes},
+};
+
+use oncegate_core::{ErrorKind, StoreError};
+use tokio_postgres::Client;
+
+use super::address::Address;
+
+/// A connection for measuring; it ends with its client.
+async fn connect(address: &Address) -> Result<Client, StoreError> {
+    let (client, _driving) = address.connect().await.map_err(failed("connecting"))?;
+    Ok(client)
+}
+
+/// What failed, with the driver's words behind it.
+fn failed(what: &'static str) -> impl Fn(tokio_postgres::Error) -> StoreError {
+    move |error| StoreError::new(ErrorKind::Unavailable, format!("{what} failed")).with_source(error)
+}
