@@ -86,7 +86,8 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Cancelled: a batch is applied or not; the next pass goes on.
     async fn reap(&self, rows: usize) -> Result<Reaped, StoreError>;
 
-    /// Counts the living records. Cancelled: nothing happens.
+    /// Counts the living records: those in flight, abandoned and unknown as they are; of the completed ones a store
+    /// may answer an estimate where counting them would mean to read a large table. Cancelled: nothing happens.
     async fn census(&self) -> Result<Census, StoreError>;
 }
 
@@ -135,7 +136,7 @@ pub struct Census {
     pub in_flight: u64,
     /// Lease ended, nothing completed, a repeat may take over.
     pub abandoned: u64,
-    /// Stored responses.
+    /// Stored responses; of a large store perhaps an estimate.
     pub completed: u64,
     /// Waiting for an operator.
     pub unknown: u64,

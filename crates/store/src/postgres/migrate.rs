@@ -71,15 +71,16 @@ pub enum MigrateError {
 // === the migrations ===
 
 /// Migration `n` leads from schema `n - 1` to `n`.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration { number: 1, name: "create_records", text: include_str!("migrations/001_create_records.sql") },
     Migration { number: 2, name: "create_functions", text: include_str!("migrations/002_create_functions.sql") },
     Migration { number: 3, name: "create_operations", text: include_str!("migrations/003_create_operations.sql") },
     Migration { number: 4, name: "create_batches", text: include_str!("migrations/004_create_batches.sql") },
     Migration { number: 5, name: "disown_completions", text: include_str!("migrations/005_disown_completions.sql") },
+    Migration { number: 6, name: "sweep_by_birth", text: include_str!("migrations/006_sweep_by_birth.sql") },
 ];
 
-const SCHEMA: i32 = 5;
+const SCHEMA: i32 = 6;
 
 /// Excludes other instances that start at the same time: "oncegate".
 const LOCK: i64 = i64::from_be_bytes(*b"oncegate");

@@ -89,13 +89,14 @@ pub(super) fn listed(filter: &Filter, rows: &[Row]) -> Result<Vec<Record>, Store
 
 // === census ===
 
+/// Up to this size of the table, some tens of thousands of records, completed ones are counted.
+const COUNTED_BYTES_MAX: i64 = 16 << 20;
+
 /// The statement of the verb *census*.
 pub(super) fn census(offset: Span) -> Statement<'static> {
-    Statement {
-        sql: include_str!("census.sql"),
-        is_planned: false,
-        parameters: vec![(Box::new(offset), Type::INTERVAL)],
-    }
+    let parameters: Vec<Parameter<'_>> =
+        vec![(Box::new(offset), Type::INTERVAL), (Box::new(COUNTED_BYTES_MAX), Type::INT8)];
+    Statement { sql: include_str!("census.sql"), is_planned: false, parameters }
 }
 
 /// The counts of its row.

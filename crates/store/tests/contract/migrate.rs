@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use oncegate_store::postgres::{MigrateError, Migrator};
 
 use crate::{
-    answer::{KEY, claim, run, text},
+    answer::{KEY, claim, complete, end_leases, run, text},
+    jobs::reaped,
     server::Server,
 };
 
@@ -86,6 +87,40 @@ async fn an_older_schema_is_brought_up_to_date() {
         .unwrap();
     assert_eq!(migrator.migrate().await.unwrap(), usize::try_from(Migrator::SCHEMA).unwrap() - 1);
     assert_eq!(claim(&client, KEY).await.outcome, "acquired");
+}
+
+#[tokio::test]
+async fn records_of_the_third_schema_are_reaped_by_the_newest() {
+    let server = Server::start(&[]).await;
+    let (client, mut migrator) = (server.connect().await, server.migrator().await);
+    for (number, name, sql) in [
+        (1, "create_records", include_str!("../../src/postgres/migrations/001_create_records.sql")),
+        (2, "create_functions", include_str!("../../src/postgres/migrations/002_create_functions.sql")),
+        (3, "create_operations", include_str!("../../src/postgres/migrations/003_create_operations.sql")),
+    ] {
+        run(&client, sql).await.unwrap();
+        let note = "INSERT INTO oncegate.migrations VALUES ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))";
+        client.execute(note, &[&number, &name, &sql]).await.unwrap();
+    }
+    for key in 0..20 {
+        let lease = claim(&client, &format!("'shop', 'k{key}', 'f', on_abandoned => 'unknown'")).await;
+        if key < 10 {
+            complete(&client, &lease).await.unwrap();
+        }
+    }
+    end_leases(&client).await;
+    run(&client, "UPDATE oncegate.records SET expires_at = completed_at + interval '1 ms' WHERE key = 'k0'")
+        .await
+        .unwrap();
+    // A pass of the third schema, which leaves its place.
+    assert_eq!(text(&client, "oncegate.reap(1)").await, "1");
+    assert_eq!(migrator.migrate().await.unwrap(), usize::try_from(Migrator::SCHEMA).unwrap() - 3);
+    reaped(&client, 100, 10).await;
+    let counted =
+        "SELECT count(*) FILTER (WHERE state = 'completed') || ' ' || count(*) FILTER (WHERE state = 'unknown')
+                   FROM oncegate.records";
+    assert_eq!(text(&client, counted).await, "9 10");
+    assert_eq!(claim(&client, "'shop', 'k1', 'f'").await.outcome, "completed");
 }
 
 #[tokio::test]

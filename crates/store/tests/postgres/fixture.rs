@@ -45,7 +45,9 @@ impl Place {
 
     /// The same server without records and under a clock of its own.
     pub(crate) async fn emptied(&self) -> Self {
-        let tables = "TRUNCATE oncegate.records, oncegate.responses, oncegate.audit";
+        let tables =
+            "TRUNCATE oncegate.records, oncegate.responses, oncegate.audit, oncegate.stragglers, oncegate.sweep;
+                      INSERT INTO oncegate.sweep DEFAULT VALUES";
         self.client.batch_execute(tables).await.expect("nobody holds a record any more");
         Self { clock: ClockOffset::default(), ..self.clone() }
     }

@@ -16,3 +16,4 @@ mod proxy;
 mod server;
 #[cfg(feature = "postgres-tls")]
 mod tls;
+mod sweep;
