@@ -73,6 +73,17 @@ fn without_an_address_it_starts_a_server_and_compares_a_table_that_has_grown() {
 }
 
 #[test]
+fn the_strategies_in_sql_are_compared_with_the_handler_alone() {
+    let report = report(&bench(&["--json", "--strategies"]));
+    for figure in ["claim_ratio", "enter_ratio"] {
+        assert!(report[figure].as_f64().unwrap() > 0.0, "{figure} of {report}");
+    }
+    for row in report["rows"].as_array().unwrap() {
+        assert_eq!(row["cycles"], row["rows_counted"], "each request has one effect: {row}");
+    }
+}
+
+#[test]
 fn a_server_that_is_not_durable_is_refused() {
     let output = bench(&["--json", "--setting", "fsync=off"]);
     assert_eq!(output.status.code(), Some(1));

@@ -8,6 +8,7 @@
 //! | `plain-N` | the recipe of two statements, an INSERT and an UPDATE, each a commit, on a pool of N connections |
 //! | `ours` | the store, as a gateway uses it |
 //! | `one-commit` | SQLite only: the store, told to commit each verb alone |
+//! | `bare`, `claim`, `enter` | with `--strategies`: a handler of one INSERT, bare and guarded by the SQL functions |
 //! | `ours-small`, `ours-large` | with `--rows`: the store beside 100,000 completed records, and beside so many |
 //!
 //! All rows of a run are on one server or disk, rounds are interleaved, and figures are medians of rounds, so that a
@@ -30,6 +31,7 @@ mod postgres;
 mod report;
 mod row;
 mod sqlite;
+mod strategies;
 
 // === types ===
 
@@ -61,6 +63,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rows: Option<u64>,
 
+    /// Instead, compare a handler of one INSERT that is guarded by the SQL functions with the same one, bare
+    #[arg(long, conflicts_with = "rows")]
+    strategies: bool,
+
     /// A setting of the PostgreSQL of its own, such as wal_compression=lz4; may be repeated
     #[arg(long = "setting", value_name = "NAME=VALUE", conflicts_with = "store")]
     settings: Vec<String>,
@@ -68,6 +74,14 @@ pub(super) struct Arguments {
     /// Print one JSON object instead of the tables
     #[arg(long)]
     json: bool,
+}
+
+/// What is compared on a server.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Recipe,
+    Growth(u64),
+    Strategies,
 }
 
 /// How much is asked.
@@ -83,7 +97,20 @@ Examples:
   oncegate bench store
   oncegate bench store --store postgres://bench:secret@db.internal/postgres --json
   oncegate bench store --store sqlite:///var/lib/oncegate/bench.db
+  oncegate bench store --strategies --callers 16
   oncegate bench store --rows 10000000 --seconds 60 --setting wal_compression=lz4";
+
+// === impl Arguments ===
+
+impl Arguments {
+    fn what(&self) -> What {
+        match self.rows {
+            _ if self.strategies => What::Strategies,
+            Some(rows) => What::Growth(rows),
+            None => What::Recipe,
+        }
+    }
+}
 
 // === the command ===
 
@@ -99,12 +126,14 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let size = Size { callers, seconds: arguments.seconds, rounds: arguments.rounds };
     let report = match &arguments.store {
         Some(StoreAddress::Memory) => bail!("a store in memory has nothing to measure: name a server or a file"),
-        Some(StoreAddress::Sqlite(_)) if arguments.rows.is_some() => bail!("--rows needs a PostgreSQL"),
+        Some(StoreAddress::Sqlite(_)) if arguments.rows.is_some() || arguments.strategies => {
+            bail!("--rows and --strategies need a PostgreSQL")
+        }
         Some(StoreAddress::Sqlite(path)) => unless_interrupted(sqlite::measure(path, size)).await?,
-        Some(StoreAddress::Postgres(address)) => measure(address, None, size, arguments.rows).await?,
+        Some(StoreAddress::Postgres(address)) => measure(address, None, size, arguments.what()).await?,
         None => {
             let cluster = Cluster::start(&arguments.settings).await?;
-            let report = measure(cluster.address(), Some(cluster.pid()), size, arguments.rows).await;
+            let report = measure(cluster.address(), Some(cluster.pid()), size, arguments.what()).await;
             cluster.stop().await?;
             report?
         }
@@ -118,13 +147,14 @@ async fn measure(
     address: &oncegate_store::postgres::Address,
     postmaster: Option<u32>,
     size: Size,
-    rows: Option<u64>,
+    what: What,
 ) -> anyhow::Result<Report> {
     let place = Place::prepare(address, postmaster).await?;
     let outcome = unless_interrupted(async {
-        match rows {
-            None => postgres::measure(&place, size).await,
-            Some(rows) => growth::measure(&place, size, rows).await,
+        match what {
+            What::Recipe => postgres::measure(&place, size).await,
+            What::Growth(rows) => growth::measure(&place, size, rows).await,
+            What::Strategies => strategies::measure(&place, size).await,
         }
     });
     let outcome = outcome.await;

@@ -5,10 +5,12 @@
 
 mod plain;
 mod server;
+mod strategy;
 
 pub use self::{
     plain::PlainRecipe,
     server::{About, Counters, Server, Sizes},
+    strategy::{Shop, Strategy},
 };
 
 use oncegate_core::{ErrorKind, StoreError};

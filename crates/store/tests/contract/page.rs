@@ -1,4 +1,4 @@
-//! The walk-through of `docs/sql.md`, typed into real `psql` sessions line by line.
+//! The walk-through of `docs/sql.md`, and what `docs/strategies.md` shows, typed into real `psql` sessions line by line.
 
 use std::{
     collections::HashMap,
@@ -26,8 +26,23 @@ struct Session {
 
 #[tokio::test]
 async fn the_walk_through_prints_what_the_page_says() {
+    play("docs/sql.md", 30).await;
+}
+
+#[tokio::test]
+async fn the_page_on_strategies_shows_what_psql_prints() {
+    play("docs/strategies.md", 8).await;
+}
+
+#[tokio::test]
+async fn the_page_on_postgresql_shows_what_psql_prints() {
+    play("docs/postgresql.md", 4).await;
+}
+
+/// Types every statement of a page; there are so many at the least.
+async fn play(page: &str, least: usize) {
     let server = Server::migrated().await;
-    let page = fs::read_to_string(repository().join("docs/sql.md")).unwrap();
+    let page = fs::read_to_string(repository().join(page)).unwrap();
     let (mut sessions, mut statements, mut differences) = (HashMap::new(), 0, String::new());
     for block in blocks(&page) {
         for Exchange { session, typed, shown } in exchanges(&block) {
@@ -40,7 +55,7 @@ async fn the_walk_through_prints_what_the_page_says() {
         }
     }
     assert!(differences.is_empty(), "{differences}");
-    assert!(statements > 30, "only {statements} statements were found on the page");
+    assert!(statements >= least, "only {statements} statements were found on the page");
 }
 
 // === the page ===

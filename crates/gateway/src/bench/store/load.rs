@@ -8,7 +8,7 @@ use std::{
 use anyhow::ensure;
 use hdrhistogram::Histogram;
 use oncegate_core::{Backend, Claim, Policy, Store, Written};
-use oncegate_store::postgres::yardstick::PlainRecipe;
+use oncegate_store::postgres::yardstick::{PlainRecipe, Shop};
 use tokio::task::JoinSet;
 
 use crate::bench::cycle;
@@ -21,6 +21,8 @@ const DIGITS: u8 = 3;
 pub(super) enum Recipe {
     Ours(Arc<dyn Store>),
     Plain(Arc<PlainRecipe>),
+    /// With a handler of one INSERT; the whole request is one step.
+    Shop(Arc<Shop>),
 }
 
 /// What the callers saw.
@@ -106,6 +108,14 @@ impl Caller {
                 let is_stored = recipe.update(self.number, &key, body).await?;
                 completed = Instant::now();
                 ensure!(is_stored, "a completion was stale");
+            }
+            Recipe::Shop(shop) => {
+                let body = self.response.body.as_deref().unwrap_or_default();
+                asked = Instant::now();
+                let is_executed = shop.serve(self.number, &self.scope, &key, body).await?;
+                claimed = Instant::now();
+                completed = claimed;
+                ensure!(is_executed, "a new key was taken");
             }
         }
         seen.cycles += 1;

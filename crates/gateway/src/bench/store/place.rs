@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use oncegate_core::{IdempotencyKey, RecordId, Scope, Store};
 use oncegate_store::postgres::{
     Address, Options, PostgresStore,
-    yardstick::{About, Counters, PlainRecipe, Server},
+    yardstick::{About, Counters, PlainRecipe, Server, Shop, Strategy},
 };
 
 use super::{
@@ -128,6 +128,25 @@ impl Place {
         let counted = plain.completed().await?;
         drop((recipe, plain));
         self.row(format!("plain-{pool}"), size.callers, database, (before, after), seen, counted).await
+    }
+
+    /// Measures a strategy in SQL, each caller on a connection of its own.
+    pub(super) async fn strategy(
+        &self,
+        database: &Database,
+        strategy: Strategy,
+        size: super::Size,
+    ) -> anyhow::Result<Row> {
+        self.checkpoint().await?;
+        let shop = Arc::new(Shop::open(database.server.address(), strategy, size.callers).await?);
+        let recipe = Recipe::Shop(Arc::clone(&shop));
+        let before = self.meter(database).await?;
+        let label = uuid::Uuid::new_v4().simple().to_string();
+        let seen = recipe.load(&label, size.callers, size.seconds).await?;
+        let after = self.meter(database).await?;
+        let counted = shop.effects().await?;
+        drop((recipe, shop));
+        self.row(strategy.name().to_owned(), size.callers, database, (before, after), seen, counted).await
     }
 
     /// Measures the store; `amid`: with a checkpoint in the middle.
