@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod bare_proxy;
+mod cluster;
 mod cpu;
 mod cycle;
 mod gateway;

@@ -11,6 +11,8 @@
 //! | unique | the gate on SQLite; a new key with every request |
 //! | memory | the gate; 64 keys that it has just executed, over and over |
 //! | fresh | the gate, just started; the keys of `unique` again, which it has to read from SQLite |
+//! | postgres | as `unique`, the gate on PostgreSQL, as durable as it comes |
+//! | postgres-fresh | as `fresh`, from PostgreSQL |
 //!
 //! Rounds are interleaved and figures are medians of rounds, so that a machine whose speed drifts does not favour a row.
 //! Where the CPU time of two proxies is compared, both are loaded at the same time, for the same reason.
@@ -33,7 +35,7 @@ use self::{programs::Programs, report::Report, round::Bench};
 
 /// Compare the gate with nginx and with a bare proxy
 ///
-/// Needs wrk and nginx. Prints requests per second, latency and the CPU time of each process per request, and the
+/// Needs wrk, nginx and PostgreSQL. Prints requests per second, latency and the CPU time of each process per request, and the
 /// ratios that matter, with their targets. Run it on an otherwise idle machine, from a release build.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

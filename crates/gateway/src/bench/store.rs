@@ -19,10 +19,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::{cluster::Cluster, place::Place, report::Report};
-use crate::store_address::StoreAddress;
+use self::{place::Place, report::Report};
+use crate::{bench::cluster::Cluster, store_address::StoreAddress};
 
-mod cluster;
 mod growth;
 mod load;
 mod lone;

@@ -32,6 +32,7 @@ struct Row {
     proxy: f64,
     upstream: f64,
     wrk: f64,
+    postgres: f64,
 }
 
 // === impl Report ===
@@ -69,7 +70,8 @@ impl Report {
             json!({
                 "row": row.between.name(), "between": row.between.meaning(), "requests_per_second": row.per_second,
                 "p50_ms": row.p50_ms, "p99_ms": row.p99_ms,
-                "cpu_micros_per_request": { "proxy": row.proxy, "upstream": row.upstream, "wrk": row.wrk },
+                "cpu_micros_per_request": { "proxy": row.proxy, "upstream": row.upstream, "wrk": row.wrk,
+                                            "postgres": row.postgres },
             })
         });
         let targets = self.targets().iter().map(Target::json).collect::<Vec<_>>();
@@ -81,11 +83,11 @@ impl Report {
     }
 
     fn rows_table(&self) -> Table {
-        let title = ["between", "requests/s", "p50 ms", "p99 ms", "proxy µs", "upstream µs", "wrk µs"];
+        let title = ["between", "requests/s", "p50 ms", "p99 ms", "proxy µs", "upstream µs", "wrk µs", "postgres µs"];
         let mut table = table(&title);
         for row in self.rows() {
             let numbers = [row.p50_ms, row.p99_ms].map(|number| format!("{number:.2}"));
-            let micros = [row.proxy, row.upstream, row.wrk].map(|number| format!("{number:.1}"));
+            let micros = [row.proxy, row.upstream, row.wrk, row.postgres].map(|number| format!("{number:.1}"));
             let cells = [row.between.meaning().to_owned(), format!("{:.0}", row.per_second)];
             table.add_row(cells.into_iter().chain(numbers).chain(micros));
         }
@@ -103,13 +105,14 @@ impl Report {
                 proxy: median(|row| row.seen.share_of(row.proxy_cpu)),
                 upstream: median(|row| row.seen.share_of(row.upstream_cpu)),
                 wrk: median(|row| row.seen.share_of(row.wrk_cpu)),
+                postgres: median(|row| row.seen.share_of(row.postgres_cpu)),
             }
         })
     }
 
     /// The rows of `design.md` section 8 that can be measured here: each ratio within its round, then the median.
     fn targets(&self) -> Vec<Target> {
-        use Between::{Fresh, Memory, Nginx, Passing, Unique};
+        use Between::{Fresh, Memory, Nginx, Passing, Postgres, PostgresFresh, Unique};
         use Bound::{AtLeast, AtMost, Stretch};
         let throughput = |row, against| {
             self.median(|round: &Round| round.row(row).seen.per_second() / round.row(against).seen.per_second())
@@ -127,6 +130,8 @@ impl Report {
             row("unique keys on SQLite: requests/s, of passing", throughput(Unique, Passing), AtLeast(0.6)),
             row("replays from memory: requests/s, of passing", throughput(Memory, Passing), AtLeast(1.2)),
             row("replays after a start: requests/s, of passing", throughput(Fresh, Passing), AtLeast(0.5)),
+            row("unique keys on PostgreSQL: requests/s, of passing", throughput(Postgres, Passing), AtLeast(0.4)),
+            row("the same replayed after a start, of passing", throughput(PostgresFresh, Passing), AtLeast(0.5)),
             row("unique keys: p50 added at 100/s, µs", self.median(added), AtMost(two_commits + ADDED_MICROS_MAX)),
             row(
                 "passing: p50 added at 100/s, µs",

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use oncegate_store::postgres::yardstick::Server;
 use tokio::process::Command;
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
     programs::Programs,
     wrk::{Keys, Seen, Wrk},
 };
-use crate::bench::{cpu, process::Process};
+use crate::bench::{cluster::Cluster, cpu, process::Process};
 
 /// The keys of the row `memory`; `load.lua` says why they begin with this.
 const FIRST_KEY: u64 = 2;
@@ -44,6 +45,7 @@ pub(super) struct Bench {
     upstream: Nginx,
     nginx: Nginx,
     bare: Proxy,
+    cluster: Cluster,
 }
 
 /// One of our own proxies.
@@ -62,6 +64,8 @@ pub(super) enum Between {
     Unique,
     Memory,
     Fresh,
+    Postgres,
+    PostgresFresh,
 }
 
 /// One row of one round.
@@ -71,6 +75,8 @@ pub(super) struct Measured {
     pub(super) proxy_cpu: Duration,
     pub(super) upstream_cpu: Duration,
     pub(super) wrk_cpu: Duration,
+    /// Of PostgreSQL's processes.
+    pub(super) postgres_cpu: Duration,
     /// How many requests the upstream got.
     pub(super) forwarded: u64,
 }
@@ -117,6 +123,7 @@ impl Bench {
             upstream,
             nginx,
             bare,
+            cluster: Cluster::start(&[]).await?,
         };
         for address in [bench.nginx.address, bench.bare.address] {
             bench.warm_up(address).await?;
@@ -136,7 +143,7 @@ impl Bench {
         rows.push(self.row(Between::Nginx, nginx.address, &nginx.process, Keys::None).await?);
         rows.push(self.row(Between::Bare, bare.address, &bare.process, Keys::None).await?);
 
-        let database = self.directory.join(format!("round-{number}.db"));
+        let database = format!("sqlite://{}", self.directory.join(format!("round-{number}.db")).display());
         let gate = self.gate(&database).await?;
         self.warm_up(gate.address).await?;
         let unique = format!("unique-{number}-");
@@ -147,8 +154,7 @@ impl Bench {
         }
         rows.push(self.row(Between::Passing, gate.address, &gate.process, Keys::None).await?);
         rows.push(self.row(Between::Unique, gate.address, &gate.process, Keys::Unique(unique.clone())).await?);
-        let executed = rows.last().map_or(0, |(_, measured)| measured.seen.requests);
-        let executed = executed.saturating_sub(UNCERTAIN_KEYS).max(FIRST_KEY);
+        let executed = executed(&rows);
         rows.push(self.row(Between::Memory, gate.address, &gate.process, Keys::Known(known, KNOWN_KEYS)).await?);
         let beside = self.beside(&gate).await?;
         let unhurried = self.unhurried(&gate, &mut client, number).await?;
@@ -157,10 +163,32 @@ impl Bench {
         let gate = self.gate(&database).await?;
         rows.push(self.row(Between::Fresh, gate.address, &gate.process, Keys::Known(unique, executed)).await?);
         gate.process.stop().await?;
+        self.on_postgres(number, &mut rows).await?;
         Ok(Round { rows, beside, unhurried })
     }
 
+    /// The rows on PostgreSQL, in a database of the round's own.
+    async fn on_postgres(&self, number: u32, rows: &mut Vec<(Between, Measured)>) -> anyhow::Result<()> {
+        let name = format!("round_{number}");
+        let server = Server::connect(self.cluster.address()).await?;
+        server.make_database(&name).await?;
+        let (database, unique) = (self.cluster.url(&name), format!("postgres-{number}-"));
+        let gate = self.gate(&database).await?;
+        self.warm_up(gate.address).await?;
+        rows.push(self.row(Between::Postgres, gate.address, &gate.process, Keys::Unique(unique.clone())).await?);
+        let known = Keys::Known(unique, executed(rows));
+        gate.process.stop().await?;
+
+        let gate = self.gate(&database).await?;
+        rows.push(self.row(Between::PostgresFresh, gate.address, &gate.process, known).await?);
+        gate.process.stop().await?;
+        Ok(server.drop_database(&name).await?)
+    }
+
     pub(super) async fn stop(self) {
+        if let Err(error) = self.cluster.stop().await {
+            eprintln!("warning: {error:#}");
+        }
         for process in [self.bare.process, self.nginx.process, self.upstream.process] {
             if let Err(error) = process.stop().await {
                 eprintln!("warning: {error:#}");
@@ -168,11 +196,12 @@ impl Bench {
         }
     }
 
-    async fn gate(&self, database: &Path) -> anyhow::Result<Proxy> {
+    async fn gate(&self, store: &str) -> anyhow::Result<Proxy> {
         let mut command = Command::new(&self.oncegate);
         command.current_dir(&self.directory).arg("serve");
         command.args(["--upstream", &format!("http://{}", self.upstream.address), "--listen", "127.0.0.1:0"]);
-        command.args(["--admin", "127.0.0.1:0", "--store", &format!("sqlite://{}", database.display())]);
+        // By the environment: an address has a password, and arguments can be read by everybody.
+        command.args(["--admin", "127.0.0.1:0"]).env("ONCEGATE__STORE__URL", store);
         Proxy::start("the gate", &mut command).await
     }
 
@@ -190,16 +219,18 @@ impl Bench {
         self.settled().await?;
         let before = (self.cpu(proxy)?, self.upstream.count().await?);
         let seen = self.wrk.load(address, &keys, self.seconds).await?;
-        let ([proxy_cpu, upstream_cpu, wrk_cpu], forwarded) = (self.cpu(proxy)?, self.upstream.count().await?);
+        let (after, forwarded) = (self.cpu(proxy)?, self.upstream.count().await?);
+        let used = |index: usize| after[index].saturating_sub(before.0[index]);
         let measured = Measured {
             seen,
-            proxy_cpu: proxy_cpu.saturating_sub(before.0[0]),
-            upstream_cpu: upstream_cpu.saturating_sub(before.0[1]),
-            wrk_cpu: wrk_cpu.saturating_sub(before.0[2]),
+            proxy_cpu: used(0),
+            upstream_cpu: used(1),
+            wrk_cpu: used(2),
+            postgres_cpu: used(3),
             // The count itself is a request.
             forwarded: forwarded.saturating_sub(before.1).saturating_sub(1),
         };
-        eprintln!("  {:<8} {:>8.0} requests/s", between.name(), measured.seen.per_second());
+        eprintln!("  {:<14} {:>8.0} requests/s", between.name(), measured.seen.per_second());
         Ok((between, measured))
     }
 
@@ -217,9 +248,10 @@ impl Bench {
         }
     }
 
-    fn cpu(&self, proxy: &Process) -> anyhow::Result<[Duration; 3]> {
-        let upstream = self.upstream.process.pid();
-        Ok([cpu::of_process(proxy.pid())?, cpu::of_process(upstream)?, cpu::of_ended_children()?])
+    /// Of the proxy, the upstream, wrk and PostgreSQL.
+    fn cpu(&self, proxy: &Process) -> anyhow::Result<[Duration; 4]> {
+        let (proxy, upstream) = (cpu::of_process(proxy.pid())?, cpu::of_process(self.upstream.process.pid())?);
+        Ok([proxy, upstream, cpu::of_ended_children()?, cpu::of_family(self.cluster.pid())?])
     }
 
     async fn beside(&self, gate: &Proxy) -> anyhow::Result<Beside> {
@@ -233,7 +265,7 @@ impl Bench {
             bare: bare.share_of(after[0].saturating_sub(before[0])),
             passing: passing.share_of(after[1].saturating_sub(before[1])),
         };
-        eprintln!("  beside   {:.1} µs bare, {:.1} µs passing", beside.bare, beside.passing);
+        eprintln!("  beside         {:.1} µs bare, {:.1} µs passing", beside.bare, beside.passing);
         Ok(beside)
     }
 
@@ -245,9 +277,15 @@ impl Bench {
             passing: client.p50_micros(None, self.seconds).await?,
             unique: client.p50_micros(Some(&prefix), self.seconds).await?,
         };
-        eprintln!("  100/s    {unhurried:?} µs at {}", gate.address);
+        eprintln!("  100/s          {unhurried:?} µs at {}", gate.address);
         Ok(unhurried)
     }
+}
+
+/// How many of the keys of the last row were certainly executed.
+fn executed(rows: &[(Between, Measured)]) -> u64 {
+    let requests = rows.last().map_or(0, |(_, measured)| measured.seen.requests);
+    requests.saturating_sub(UNCERTAIN_KEYS).max(FIRST_KEY)
 }
 
 // === impl Proxy ===
@@ -263,7 +301,16 @@ impl Proxy {
 // === impl Between ===
 
 impl Between {
-    pub(super) const ALL: [Self; 6] = [Self::Nginx, Self::Bare, Self::Passing, Self::Unique, Self::Memory, Self::Fresh];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Nginx,
+        Self::Bare,
+        Self::Passing,
+        Self::Unique,
+        Self::Memory,
+        Self::Fresh,
+        Self::Postgres,
+        Self::PostgresFresh,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -273,6 +320,8 @@ impl Between {
             Self::Unique => "unique",
             Self::Memory => "memory",
             Self::Fresh => "fresh",
+            Self::Postgres => "postgres",
+            Self::PostgresFresh => "postgres-fresh",
         }
     }
 
@@ -284,14 +333,16 @@ impl Between {
             Self::Unique => "gate, unique keys, SQLite",
             Self::Memory => "gate, replays from memory",
             Self::Fresh => "gate, replays from SQLite after a start",
+            Self::Postgres => "gate, unique keys, PostgreSQL",
+            Self::PostgresFresh => "gate, replays from PostgreSQL after a start",
         }
     }
 
     /// Whether the requests have to reach the upstream.
     pub(super) fn forwards(self) -> bool {
         match self {
-            Self::Nginx | Self::Bare | Self::Passing | Self::Unique => true,
-            Self::Memory | Self::Fresh => false,
+            Self::Nginx | Self::Bare | Self::Passing | Self::Unique | Self::Postgres => true,
+            Self::Memory | Self::Fresh | Self::PostgresFresh => false,
         }
     }
 }

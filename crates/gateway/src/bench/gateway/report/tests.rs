@@ -13,6 +13,7 @@ fn row(between: Between, requests: u64, micros: u64) -> (Between, Measured) {
         proxy_cpu: cpu(micros),
         upstream_cpu: cpu(5),
         wrk_cpu: cpu(4),
+        postgres_cpu: cpu(80),
         forwarded,
     };
     (between, measured)
@@ -26,6 +27,8 @@ fn round(passing_micros: u32) -> Round {
         row(Between::Unique, 7_000, 90),
         row(Between::Memory, 11_000, 30),
         row(Between::Fresh, 6_000, 60),
+        row(Between::Postgres, 3_000, 90),
+        row(Between::PostgresFresh, 5_000, 60),
     ];
     let beside = Beside { bare: 40.0, passing: f64::from(passing_micros) };
     Round { rows, beside, unhurried: Unhurried { direct: 100, passing: 250, unique: 1_600 } }
@@ -51,6 +54,8 @@ fn ratios_are_medians_of_rounds_and_are_judged() {
         (0.7, true),
         (1.1, false),
         (0.6, true),
+        (0.3, false),
+        (0.5, true),
         // Two commits of a millisecond together and 300 µs are allowed.
         (1_500.0, false),
         (150.0, true),
@@ -66,7 +71,7 @@ fn ratios_are_medians_of_rounds_and_are_judged() {
 fn a_run_that_did_something_else_is_a_fault() {
     let broken = |change: fn(&mut Measured, &mut Measured)| {
         let mut round = round(44);
-        let [.., unique, memory, _] = &mut round.rows[..] else { unreachable!("there are six rows") };
+        let [_, _, _, unique, memory, ..] = &mut round.rows[..] else { unreachable!("there are eight rows") };
         change(&mut unique.1, &mut memory.1);
         report([round]).faults()
     };

@@ -30,6 +30,7 @@ const ANNOUNCEMENT: &str = "LOG:  database system is ready to accept connections
 pub(super) struct Cluster {
     // Before its folder: fields are dropped in this order, and the server must not lose its files while it runs.
     process: Process,
+    url: String,
     address: Address,
     _directory: TempDir,
 }
@@ -69,6 +70,11 @@ impl Cluster {
 
     pub(super) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// The address of one of its databases in words, with the password.
+    pub(super) fn url(&self, database: &str) -> String {
+        format!("{}/{database}", self.url)
     }
 
     /// Its first process.
@@ -128,12 +134,13 @@ impl Files {
 
     /// Asks who answers.
     async fn running(self, process: Process, port: u16) -> anyhow::Result<Cluster> {
-        let address: Address = format!("postgres://postgres:{}@127.0.0.1:{port}/postgres", self.password).parse()?;
+        let url = format!("postgres://postgres:{}@127.0.0.1:{port}", self.password);
+        let address: Address = format!("{url}/postgres").parse()?;
         let about = Server::connect(&address).await?.about().await?;
         if about.cluster_name != self.name {
             bail!("another server answers on port {port}");
         }
-        Ok(Cluster { process, address, _directory: self.directory })
+        Ok(Cluster { process, url, address, _directory: self.directory })
     }
 
     /// One of PostgreSQL's programs, with no PG* variable of ours to mislead it.
@@ -169,12 +176,14 @@ fn programs_in(path: &std::ffi::OsStr, packaged: &Path) -> anyhow::Result<PathBu
         |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path().join("bin")));
     let newest = fs::read_dir(packaged).into_iter().flatten().filter_map(|entry| version(entry.ok()?)).max();
     let mut found = env::split_paths(path).filter_map(linked).chain(newest.map(|(_, directory)| directory));
-    found.find(|directory| ["initdb", "postgres"].iter().all(|name| directory.join(name).is_file())).with_context(|| {
-        format!(
-            "PostgreSQL (initdb, postgres) is neither on PATH nor in {}: apt-get install postgresql, or name a server with --store",
-            packaged.display()
-        )
-    })
+    found.find(|directory| ["initdb", "postgres"].iter().all(|name| directory.join(name).is_file())).with_context(
+        || {
+            format!(
+                "PostgreSQL (initdb, postgres) is neither on PATH nor in {}: apt-get install postgresql",
+                packaged.display()
+            )
+        },
+    )
 }
 
 /// User and group to run the server as, if we are root.
@@ -198,7 +207,7 @@ mod tests {
     fn what_is_missing_is_named_with_how_to_install_it() {
         let nowhere = tempfile::tempdir().unwrap();
         let error = programs_in(nowhere.path().as_os_str(), nowhere.path()).unwrap_err().to_string();
-        assert!(error.contains("apt-get install postgresql") && error.contains("--store"), "{error}");
+        assert!(error.contains("apt-get install postgresql"), "{error}");
     }
 
     #[test]
