@@ -14,6 +14,6 @@ mod proxy;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
 mod server;
+mod sweep;
 #[cfg(feature = "postgres-tls")]
 mod tls;
-mod sweep;
