@@ -49,6 +49,10 @@ crash kills='20':
 storm-drf:
     ONCEGATE_STORM_FULL=1 cargo test --package oncegate --test drf_payments -- --nocapture
 
+# The Python package, with a worker killed 20 times at each step and storms of 100 keys x 300 repeats.
+client-full versions='pinned':
+    ONCEGATE_KILLS=20 ONCEGATE_STORM_FULL=1 scripts/python-client {{versions}}
+
 # Cycles per second of a store: PostgreSQL against the plain recipe, SQLite against one commit per verb.
 bench-store *options:
     cargo run --release -- bench store {{options}}

@@ -16,6 +16,7 @@ const fn exception(page: &'static str, words: &'static str, reason: &'static str
 
 const IN_CI: &str = "it runs this walk; CI runs it on every change";
 const TRANSACTIONAL: &str = "the test `transactional` and the examples' own run it";
+const IN_PYTHON: &str = "clients/python/tests/test_page.py follows this page";
 const BUILDS: &str = "it only builds; this test was built by it";
 
 /// Each with its reason. One that matches nothing any more fails a test.
@@ -25,6 +26,31 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("CONTRIBUTING.md", "scripts/test fmt clippy", IN_CI),
     exception("CONTRIBUTING.md", "cargo build", BUILDS),
     exception("CONTRIBUTING.md", "cargo test -p oncegate-core --all-features", "`scripts/test` runs these tests too"),
+    exception("docs/django.md", "python3 -m venv .venv", IN_PYTHON),
+    exception(
+        "docs/django.md",
+        ".venv/bin/pip install \"$ONCEGATE/clients/python[django]\" \"psycopg[binary]\" djangorestframework gunicorn",
+        IN_PYTHON,
+    ),
+    exception("docs/django.md", ".venv/bin/django-admin startproject shop .", IN_PYTHON),
+    exception("docs/django.md", ".venv/bin/django-admin startapp payments", IN_PYTHON),
+    exception("docs/django.md", "# shop/settings.py", IN_PYTHON),
+    exception("docs/django.md", "# payments/models.py", IN_PYTHON),
+    exception("docs/django.md", "# payments/views.py", IN_PYTHON),
+    exception("docs/django.md", "# shop/urls.py", IN_PYTHON),
+    exception("docs/django.md", ".venv/bin/python manage.py makemigrations payments", IN_PYTHON),
+    exception("docs/django.md", ".venv/bin/python manage.py migrate", IN_PYTHON),
+    exception("docs/django.md", ".venv/bin/gunicorn --workers 4 --threads 4 shop.wsgi", IN_PYTHON),
+    exception(
+        "docs/django.md",
+        "curl -sd amount=100 -H 'Idempotency-Key: order-1' http://127.0.0.1:8000/api/payments",
+        IN_PYTHON,
+    ),
+    exception(
+        "docs/django.md",
+        "curl -sd amount=999 -H 'Idempotency-Key: order-1' http://127.0.0.1:8000/api/payments",
+        IN_PYTHON,
+    ),
     exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
     exception("docs/transactional.md", "SELECT oncegate.complete(:record, :fence,", "docs/sql.md plays it"),
     exception("docs/transactional.md", "    def pay(self, amount):", TRANSACTIONAL),

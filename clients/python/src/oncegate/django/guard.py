@@ -1,0 +1,277 @@
+"""The flow of a guarded request: key, scope, fingerprint, claim, execute, complete, replay.
+
+The claim commits by itself before the view runs. The completion is in the transaction of the view, so that both commit
+or neither does. What is settled after a rollback has a transaction of its own.
+"""
+
+import hmac
+import logging
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import Error, InterfaceError, OperationalError, connections, transaction
+from django.http import HttpRequest, HttpResponse
+
+from oncegate import problem, verb
+from oncegate.django.answer import problem_response, told_response
+from oncegate.django.attempt import Attempt
+from oncegate.django.connection import claims_connection
+from oncegate.django.options import Options
+from oncegate.django.reading import Reading, Refused, read, read_key
+from oncegate.django.signals import answered
+from oncegate.replay import EXPIRES, http_date, kept_headers
+from oncegate.status import Disposition, disposition
+from oncegate.verb import Claim, Fenced, sqlstate
+
+logger = logging.getLogger("oncegate")
+
+SECRET_HEADER = "Oncegate-Secret"
+TRANSACTION_ABORTED = "25P02"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a view, by whichever way it came to us."""
+
+    request: HttpRequest
+    caller: Any
+    """The request that knows its user: DRF's own, or Django's."""
+    execute: Callable[[], HttpResponse]
+    """Runs the view."""
+    recover: Callable[[Exception], HttpResponse]
+    """Makes an answer of an exception, or raises it again."""
+    finish: Callable[[HttpResponse], HttpResponse]
+    """Renders a response, so that it is the bytes to be stored."""
+
+
+class _Undone(Exception):
+    """Rolls back what this answer must not leave behind."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        super().__init__(response.status_code)
+        self.response = response
+
+
+class Guard:
+    """The guard of views with these options."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def answer(self, call: Call) -> HttpResponse:
+        """Executes, or answers what is known."""
+        if call.request.method not in self.options.methods or hasattr(call.request, "oncegate"):
+            return call.execute()
+        try:
+            key = read_key(call.request, self.options)
+            if key is not None and (attempt := self._gateway_attempt(call.request)):
+                return self._noted(call, "executed", Execution(self, call, None, attempt).run())
+            if key is not None:
+                return self._guarded(call, read(call.request, call.caller, key, self.options))
+            if self.options.required:
+                raise Refused(problem.key_missing(self.options.header))
+        except Refused as refused:
+            return self._noted(call, "rejected", problem_response(refused.problem))
+        return self._noted(call, "bypassed", call.execute())
+
+    def _guarded(self, call: Call, reading: Reading) -> HttpResponse:
+        if self.options.enter:
+            return self._noted(call, *Execution(self, call, reading, None).run_entered())
+        try:
+            claim = self._claim(reading)
+        except (OperationalError, InterfaceError):
+            logger.exception("the store of idempotency records cannot be asked")
+            return self._noted(call, "unavailable", problem_response(problem.store_unavailable()))
+        if claim.outcome != "acquired":
+            return self._noted(call, *self.told(claim))
+        execution = Execution(self, call, reading, attempt_of(claim))
+        return self._noted(call, "executed", execution.run())
+
+    def _claim(self, reading: Reading) -> Claim:
+        """Asks twice when the connection is lost: the owner makes the second recognise what the first has written."""
+        owner = uuid.uuid4()
+        connection = claims_connection(self.options.using)
+        try:
+            return self._claim_once(connection, reading, owner)
+        except (OperationalError, InterfaceError):
+            connection.close()
+            return self._claim_once(connection, reading, owner)
+
+    def _claim_once(self, connection: Any, reading: Reading, owner: uuid.UUID) -> Claim:
+        with connection.cursor() as cursor:
+            return verb.claim(
+                cursor,
+                reading.scope,
+                reading.key,
+                reading.fingerprint,
+                lease=self.options.lease,
+                retention=self.options.retention,
+                operation=reading.operation,
+                owner=owner,
+            )
+
+    def told(self, claim: Claim) -> tuple[str, HttpResponse]:
+        """Outcome and answer of a claim that does not execute."""
+        first_use = None
+        if claim.outcome == "mismatch":
+            with claims_connection(self.options.using).cursor() as cursor:
+                first_use = verb.first_use(cursor, claim.record)
+        names = {"completed": "replayed", "rules_changed": "mismatch"}
+        return names.get(claim.outcome, claim.outcome), told_response(claim, first_use)
+
+    def record_says(self, reading: Reading | None) -> HttpResponse:
+        """The answer of an attempt that was fenced off: never its own."""
+        if reading is None:
+            # The gateway that has claimed looks at the record itself.
+            return problem_response(problem.in_flight(1))
+        claim = self._claim(reading)
+        if claim.outcome == "acquired" and claim.fence is not None:
+            # The record went meanwhile. Who has failed once does not execute again behind the client's back.
+            self.release(attempt_of(claim))
+            return problem_response(problem.in_flight(1))
+        return self.told(claim)[1]
+
+    def release(self, attempt: Attempt) -> bool:
+        """Whether there was anything to give back."""
+        with claims_connection(self.options.using).cursor() as cursor:
+            return verb.release(cursor, attempt.record, attempt.fence)
+
+    def complete(self, connection: Any, attempt: Attempt, response: HttpResponse) -> None:
+        """Stores the response, and marks it as a first answer."""
+        body = None
+        if not response.streaming and response.status_code != 206:
+            body = response.content if len(response.content) <= self.options.stored_body_bytes_max else None
+        headers = kept_headers(response.items(), self.options.replay_headers)
+        with connection.cursor() as cursor:
+            at = verb.complete(cursor, attempt.record, attempt.fence, response.status_code, headers, body)
+        response[EXPIRES] = http_date(at + self.options.retention)
+
+    def _gateway_attempt(self, request: HttpRequest) -> Attempt | None:
+        """The claim of a gateway in front, if the request proves that it comes from there."""
+        trusted, given = self.options.trust_gateway, request.headers.get(SECRET_HEADER, "")
+        if not trusted or not hmac.compare_digest(trusted.encode(), given.encode()):
+            return None
+        try:
+            record, fence = uuid.UUID(request.headers["Oncegate-Record"]), int(request.headers["Oncegate-Fence"])
+            return Attempt(record, fence, int(request.headers.get("Oncegate-Attempt", "1")))
+        except (KeyError, ValueError):
+            return None
+
+    def _noted(self, call: Call, outcome: str, response: HttpResponse) -> HttpResponse:
+        match = call.request.resolver_match
+        answered.send(type(self), request=call.request, route=match.route if match else "", outcome=outcome)
+        return response
+
+
+class Execution:
+    """One execution of a view under a claim; without a reading, under a gateway's."""
+
+    def __init__(self, guard: Guard, call: Call, reading: Reading | None, attempt: Attempt | None) -> None:
+        self.guard = guard
+        self.call = call
+        self.reading = reading
+        self.attempt = attempt
+        self.executed: HttpResponse | None = None
+        self.using = guard.options.using
+
+    def run(self) -> HttpResponse:
+        """Executes and completes in one transaction."""
+        try:
+            with transaction.atomic(using=self.using):
+                return self._execute_and_complete()
+        except _Undone as undone:
+            return self._settle(undone.response)
+        except Fenced:
+            return self.guard.record_says(self.reading)
+        except Exception as error:
+            return self._after(error)
+
+    def run_entered(self) -> tuple[str, HttpResponse]:
+        """Claims, executes and completes in one transaction, which leaves all of it or nothing."""
+        reading, options = self.reading, self.guard.options
+        assert reading is not None
+        try:
+            with transaction.atomic(using=self.using):
+                with connections[self.using].cursor() as cursor:
+                    claim = verb.enter(
+                        cursor,
+                        reading.scope,
+                        reading.key,
+                        reading.fingerprint,
+                        retention=options.retention,
+                        operation=reading.operation,
+                    )
+                if claim.outcome == "acquired":
+                    self.attempt = attempt_of(claim)
+                    return "executed", self._execute_and_complete()
+        except _Undone as undone:
+            return "executed", undone.response
+        except Exception as error:
+            if self.attempt is None and isinstance(error, (OperationalError, InterfaceError)):
+                logger.exception("the store of idempotency records cannot be asked")
+                return "unavailable", problem_response(problem.store_unavailable())
+            if self.attempt is None or self.executed is not None:
+                raise
+            return "executed", self.call.finish(self.call.recover(error))
+        return self.guard.told(claim)
+
+    def _execute_and_complete(self) -> HttpResponse:
+        assert self.attempt is not None
+        # Who reads it inside the view; and a guard further inside sees that this one is at work.
+        self.call.request.oncegate = self.attempt
+        connection = connections[self.using]
+        response = self.call.finish(self.call.execute())
+        self.executed = response
+        if disposition(response.status_code) is Disposition.RELEASE or connection.needs_rollback:
+            raise _Undone(response)
+        self.guard.complete(connection, self.attempt, response)
+        return response
+
+    def _after(self, error: Exception) -> HttpResponse:
+        """Everything is rolled back. An error of the view may have an answer; one of the commit has none."""
+        if self.executed is None:
+            try:
+                return self._settle(self.call.finish(self.call.recover(error)))
+            except Exception:
+                self._give_back()
+                raise
+        if sqlstate(error) == TRANSACTION_ABORTED and 400 <= self.executed.status_code < 500:
+            # The view has caught the error that aborted its transaction, and made a refusal of it.
+            return self._settle(self.executed)
+        if self._give_back() is False and self.reading is not None:
+            # Nothing was in flight under our fence: the commit has reached the database, only its reply was lost.
+            return self.guard.record_says(self.reading)
+        raise error
+
+    def _settle(self, response: HttpResponse) -> HttpResponse:
+        """After the rollback: stores the refusal, or gives the claim back. Nothing that claims success is stored."""
+        assert self.attempt is not None
+        if disposition(response.status_code) is Disposition.STORE and response.status_code >= 400:
+            try:
+                self.guard.complete(claims_connection(self.using), self.attempt, response)
+            except Fenced:
+                return self.guard.record_says(self.reading)
+            except Error:
+                logger.exception("a refusal could not be stored; a repeat executes when the lease has ended")
+            return response
+        self._give_back()
+        return response
+
+    def _give_back(self) -> bool | None:
+        """Whether the claim was given back; None: the database cannot be asked, and the lease ends by itself."""
+        if self.reading is None or self.attempt is None:
+            return None
+        with suppress(Error):
+            return self.guard.release(self.attempt)
+        logger.warning("a claim could not be released; a repeat executes when the lease has ended")
+        return None
+
+
+def attempt_of(claim: Claim) -> Attempt:
+    """The right to execute of a claim that has acquired."""
+    assert claim.fence is not None
+    assert claim.attempt is not None
+    return Attempt(claim.record, claim.fence, claim.attempt)

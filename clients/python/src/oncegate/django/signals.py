@@ -1,0 +1,7 @@
+"""What to count: every request that a guarded view was sent."""
+
+from django.dispatch import Signal
+
+answered = Signal()
+"""Sent with `request`, `route` (the pattern, never the path) and `outcome`: `executed`, `replayed`, `in_flight`,
+`mismatch`, `unknown`, `rejected`, `unavailable`, or `bypassed` for a request without a key."""

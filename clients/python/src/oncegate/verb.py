@@ -1,0 +1,153 @@
+"""The SQL functions, called over any DB-API cursor whose parameters are `%s`.
+
+`cursor` may be psycopg's or Django's. What commits, and when, is the caller's: a claim stands alone, in autocommit,
+before anything is executed; a completion is in the transaction of the effect.
+"""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FENCED = "OG001"
+
+
+class Fenced(Exception):
+    """This call did not complete the record: another attempt has it, or it is completed already. Roll back."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a claim was told. `outcome` is `acquired`, `completed`, `in_flight`, `mismatch`, `unknown` or
+    `rules_changed`; what does not belong to it is None. Times are in seconds."""
+
+    outcome: str
+    record: uuid.UUID
+    fence: int | None = None
+    attempt: int | None = None
+    status: int | None = None
+    headers: list[tuple[str, str]] | None = None
+    body: bytes | None = None
+    completed_at: float | None = None
+    expires_at: float | None = None
+    retry_after: float | None = None
+
+
+ANSWER = """
+    SELECT outcome, record::text, fence, attempt, status, headers::text, body,
+           extract(epoch FROM completed_at)::float8, extract(epoch FROM clock_timestamp() + expires_in)::float8,
+           extract(epoch FROM retry_after)::float8
+"""
+ARGUMENTS = "(%s, %s, %s, make_interval(secs => %s), make_interval(secs => %s), %s, %s, %s::uuid)"
+CLAIM = f"{ANSWER} FROM oncegate.claim{ARGUMENTS}"
+ENTER = f"{ANSWER} FROM oncegate.enter{ARGUMENTS}"
+COMPLETE = """
+    SELECT oncegate.complete(%s::uuid, %s, %s, %s::jsonb, %s, make_interval(secs => %s)),
+           extract(epoch FROM clock_timestamp())::float8
+"""
+EXTEND = "SELECT oncegate.extend(%s::uuid, %s, make_interval(secs => %s))"
+RELEASE = "SELECT oncegate.release(%s::uuid, %s)"
+FIRST_USE = "SELECT operation, state FROM oncegate.records WHERE record = %s::uuid"
+
+
+def claim(
+    cursor: Any,
+    scope: str,
+    key: str,
+    fingerprint: bytes,
+    *,
+    lease: float = 30,
+    retention: float = 86400,
+    operation: str = "",
+    on_abandoned: str = "takeover",
+    owner: uuid.UUID | None = None,
+) -> Claim:
+    """The one atomic attempt to become the executor. In a transaction of its own: OG003 is raised otherwise.
+
+    A claim whose reply was lost may be sent again with the same `owner`: it recognises its own row.
+    """
+    held = str(owner) if owner else None
+    values = (scope, key, fingerprint, lease, retention, operation, on_abandoned, held)
+    return _ask(cursor, CLAIM, values)
+
+
+def enter(
+    cursor: Any, scope: str, key: str, fingerprint: bytes, *, retention: float = 86400, operation: str = ""
+) -> Claim:
+    """A claim in the caller's own transaction, outside of savepoints; that transaction must complete too."""
+    values = (scope, key, fingerprint, 30, retention, operation, "takeover", None)
+    return _ask(cursor, ENTER, values)
+
+
+def complete(
+    cursor: Any,
+    record: uuid.UUID,
+    fence: int,
+    status: int,
+    headers: Sequence[tuple[str, str]],
+    body: bytes | None,
+    *,
+    retention: float | None = None,
+) -> float:
+    """Stores the response, in the transaction of the effect, and answers the time of that by the database's clock.
+
+    `body` None: it is not kept. Raises Fenced unless this very call completed the record; then roll back.
+    """
+    values = (str(record), fence, status, json.dumps([list(pair) for pair in headers]), body, retention)
+    try:
+        cursor.execute(COMPLETE, values)
+    except Exception as error:
+        if sqlstate(error) == FENCED:
+            raise Fenced(str(error)) from error
+        raise
+    _, completed_at = cursor.fetchone()
+    return float(completed_at)
+
+
+def extend(cursor: Any, record: uuid.UUID, fence: int, lease: float) -> bool:
+    """Pushes the lease's end further; False: it is another's by now, so stop."""
+    return _tell(cursor, EXTEND, (str(record), fence, lease))
+
+
+def release(cursor: Any, record: uuid.UUID, fence: int) -> bool:
+    """Gives the lease back, so that a repeat executes; False: there was none to give."""
+    return _tell(cursor, RELEASE, (str(record), fence))
+
+
+def first_use(cursor: Any, record: uuid.UUID) -> tuple[str, str] | None:
+    """The operation and the state of a record, for the text of a mismatch."""
+    cursor.execute(FIRST_USE, (str(record),))
+    row = cursor.fetchone()
+    return (row[0], row[1]) if row else None
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """The server's code of an error, also of one that a framework has wrapped."""
+    for candidate in (error, error.__cause__):
+        code = getattr(candidate, "sqlstate", None) or getattr(candidate, "pgcode", None)
+        if code:
+            return str(code)
+    return None
+
+
+def _ask(cursor: Any, statement: str, values: Sequence[object]) -> Claim:
+    cursor.execute(statement, values)
+    outcome, record, fence, attempt, status, headers, body, completed_at, expires_at, retry_after = cursor.fetchone()
+    return Claim(
+        outcome=outcome,
+        record=uuid.UUID(record),
+        fence=fence,
+        attempt=attempt,
+        status=status,
+        headers=None if headers is None else [(name, value) for name, value in json.loads(headers)],
+        body=None if body is None else bytes(body),
+        completed_at=completed_at,
+        expires_at=expires_at,
+        retry_after=retry_after,
+    )
+
+
+def _tell(cursor: Any, statement: str, values: Sequence[object]) -> bool:
+    cursor.execute(statement, values)
+    return bool(cursor.fetchone()[0])

@@ -1,0 +1,80 @@
+"""A client that repeats."""
+
+import http.client
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from servers.process import eventually
+
+PARALLEL_MAX = 64
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def is_replay(self):
+        return self.headers.get("idempotent-replayed") == "true"
+
+    @property
+    def problem(self):
+        return self.headers.get("oncegate-problem")
+
+
+class Client:
+    """Talks to one server; the connection of a thread is kept, as phones do."""
+
+    def __init__(self, address):
+        self.address = address
+        self.kept = threading.local()
+
+    def post(self, path, key=None, payment=None, method="POST", **headers):
+        """Sends one request; OSError or HTTPException when no whole answer comes."""
+        fields = {"Content-Type": "application/json"}
+        if key is not None:
+            fields["Idempotency-Key"] = key
+        fields.update({name.replace("_", "-"): value for name, value in headers.items() if value is not None})
+        body = payment if isinstance(payment, bytes) else json.dumps(payment or {"amount": 5}).encode()
+        connection = self._connection()
+        try:
+            connection.request(method, path, body, fields)
+            response = connection.getresponse()
+            names = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, names, response.read())
+        except (OSError, http.client.HTTPException):
+            self.kept.connection = None
+            connection.close()
+            raise
+
+    def post_until_decided(self, path, key, seconds=30, **options):
+        """Repeats until there is a success, as a client does whose connection breaks or that is told 409 or 5xx."""
+
+        def decided():
+            try:
+                answer = self.post(path, key, **options)
+            except (OSError, http.client.HTTPException):
+                return None
+            return answer if answer.status < 300 else None
+
+        return eventually(decided, seconds)
+
+    def storm(self, path, keys, repeats, **options):
+        """Sends each key this many times at once; answers what came back, by key."""
+        wanted = [key for key in keys for _ in range(repeats)]
+        with ThreadPoolExecutor(min(PARALLEL_MAX, len(wanted))) as pool:
+            came = list(pool.map(lambda key: (key, self.post(path, key, **options)), wanted))
+        return {key: [answer for other, answer in came if other == key] for key in keys}
+
+    def _connection(self):
+        if getattr(self.kept, "connection", None) is None:
+            self.kept.connection = http.client.HTTPConnection(self.address, timeout=60)
+        return self.kept.connection

@@ -1,0 +1,45 @@
+"""A PostgreSQL of the tests' own, and the project that they serve from it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from servers.postgres import PostgresServer  # noqa: E402
+from servers.project import Project  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres):
+    """The name of a database with the project's tables and ours."""
+    project = Project(postgres)
+    project.manage("migrate")
+    return project.database
+
+
+@pytest.fixture
+def project(postgres, migrated):
+    """The project with a fresh database; `project.serve(...)` starts Gunicorn."""
+    with Project(postgres, migrated) as project:
+        yield project
+
+
+@pytest.fixture(scope="session")
+def kills():
+    """How often a worker is killed at each step; 20 on demand."""
+    return int(os.environ.get("ONCEGATE_KILLS", "1"))
+
+
+@pytest.fixture(scope="session")
+def storm_size():
+    """Keys and repeats; 100 x 300 on demand."""
+    return (100, 300) if os.environ.get("ONCEGATE_STORM_FULL") == "1" else (5, 30)

@@ -1,0 +1,45 @@
+"""Kills the worker, as the kernel does it when memory runs out, at the step that a request names in X-Crash.
+
+The package knows nothing of this: its calls of the SQL functions are wrapped from outside.
+"""
+
+import os
+import signal
+import threading
+
+from oncegate import verb
+from oncegate.django import answered
+
+CURRENT = threading.local()
+
+
+class CrashMiddleware:
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request):
+        CURRENT.step = request.headers.get("X-Crash")
+        return self.get_response(request)
+
+
+def crash_at(step):
+    if getattr(CURRENT, "step", None) == step:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wrapped(name):
+    call = getattr(verb, name)
+
+    def crashing(*args, **kwargs):
+        crash_at(f"before {name}")
+        result = call(*args, **kwargs)
+        crash_at(f"after {name}")
+        return result
+
+    setattr(verb, name, crashing)
+
+
+for name in ("claim", "enter", "complete", "release"):
+    wrapped(name)
+
+answered.connect(lambda **_: crash_at("after commit"), weak=False)

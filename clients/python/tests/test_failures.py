@@ -1,0 +1,159 @@
+"""What must hold when workers die, stall, and everybody repeats: payments = keys, and nobody hears a false success."""
+
+import http.client
+import json
+import threading
+import time
+
+import pytest
+
+from servers.process import eventually
+
+LEASE = 1
+"""Short, so that a dead worker is taken over from soon; a test waits for that."""
+
+SERVED = {
+    "decorator": ("/inside", {}),
+    "atomic requests": ("/method", {"ATOMIC_REQUESTS": "1"}),
+    "middleware": ("/unguarded", {"MIDDLEWARE": "1"}),
+    "atomic middleware": ("/plain-unguarded", {"MIDDLEWARE": "1", "ATOMIC_REQUESTS": "1"}),
+    "entered": ("/entered", {}),
+}
+
+STEPS = ["before claim", "after claim", "before insert", "after insert", "before complete", "after complete",
+         "after commit"]  # fmt: skip
+ENTERED_STEPS = ["before enter", "after enter", "before insert", "after insert", "after complete", "after commit"]
+
+
+def serve(project, form, **settings):
+    path, variables = SERVED[form]
+    return path, project.serve(workers=4, ONCEGATE=json.dumps({"lease": LEASE, **settings}), **variables)
+
+
+def assert_paid_once(project, answers):
+    """`answers` has the success that each key's client was told."""
+    assert project.payments() == dict.fromkeys(answers, 1)
+    made = dict(project.query("SELECT key, id FROM project_payment"))
+    assert {key: answer.json["id"] for key, answer in answers.items()} == made, "nobody hears a false success"
+
+
+@pytest.mark.parametrize("form", SERVED)
+def test_in_a_storm_every_key_is_one_payment(project, storm_size, form):
+    count, repeats = storm_size
+    path, client = serve(project, form)
+    keys = [f"key-{number}" for number in range(count)]
+
+    came = client.storm(path, keys, repeats)
+    statuses = {answer.status for answers in came.values() for answer in answers}
+    assert statuses <= {201, 409}
+    bodies = {key: {answer.body for answer in answers if answer.status == 201} for key, answers in came.items()}
+    assert {key: len(found) for key, found in bodies.items()} == dict.fromkeys(keys, 1), "one answer for each key"
+    refused = [answer for answers in came.values() for answer in answers if answer.status == 409]
+    assert all(answer.problem == "in-flight" and answer.headers["retry-after"] in ("1", "2") for answer in refused)
+    firsts = [
+        answer for answers in came.values() for answer in answers if answer.status == 201 and not answer.is_replay
+    ]
+    assert len(firsts) == count
+    assert_paid_once(project, {key: client.post(path, key) for key in keys})
+
+
+@pytest.mark.parametrize(
+    ("form", "steps"),
+    [("decorator", STEPS), ("atomic requests", STEPS), ("entered", ENTERED_STEPS)],
+    ids=["decorator", "atomic requests", "entered"],
+)
+def test_a_worker_that_is_killed_at_any_step_costs_no_payment_and_no_key(project, kills, form, steps):
+    path, client = serve(project, form)
+    answers, over = {}, threading.Event()
+
+    def load(number):
+        """Others pay meanwhile; a kill takes their requests with it, too."""
+        count = 0
+        while not over.is_set():
+            key = f"load-{number}-{count}"
+            answers[key] = client.post_until_decided(path, key)
+            count += 1
+
+    loads = [threading.Thread(target=load, args=(number,)) for number in range(2)]
+    for thread in loads:
+        thread.start()
+    try:
+        for step in steps * kills:
+            key = f"{step}-{len(answers)}".replace(" ", "-")
+            with pytest.raises((OSError, http.client.HTTPException)):
+                client.post(path, key, X_Crash=step)
+            begun = time.monotonic()
+            answers[key] = client.post_until_decided(path, key)
+            print(f"{step}: answered after {time.monotonic() - begun:.1f} s, attempt {answers[key].json['attempt']}")
+    finally:
+        over.set()
+        for thread in loads:
+            thread.join()
+    assert_paid_once(project, answers)
+    assert project.query("SELECT count(*) FROM oncegate.records WHERE state <> 'completed'") == [(0,)]
+    print(f"{len(answers)} keys, {len(steps) * kills} kills")
+
+
+@pytest.mark.parametrize("form", ["decorator", "atomic requests"])
+def test_a_worker_that_outlives_its_lease_pays_nothing_and_says_what_the_record_says(project, form):
+    path, client = serve(project, form, lease=0.5)
+    payment = {"amount": 5, "stall": 2}
+    zombie = []
+    worker = threading.Thread(target=lambda: zombie.append(client.post(path, "key", payment)))
+    worker.start()
+    eventually(lambda: project.query("SELECT 1 FROM oncegate.abandoned"))
+    taken_over = client.post_until_decided(path, "key", payment=payment)
+    worker.join()
+
+    assert taken_over.json["attempt"] == 2
+    assert (zombie[0].status, zombie[0].is_replay, zombie[0].body) == (201, True, taken_over.body)
+    assert_paid_once(project, {"key": taken_over})
+
+
+def test_without_its_schema_nothing_is_executed(project):
+    client = project.serve()
+    project.query("ALTER SCHEMA oncegate RENAME TO elsewhere")
+    assert client.post("/inside", "key").status == 500
+    assert project.payments() == {}
+
+
+def test_without_its_database_a_request_with_a_key_is_503_and_not_executed(postgres, project):
+    client = project.serve()
+    client.post("/inside", "first")
+    with postgres.connect() as connection:
+        connection.execute(f"ALTER DATABASE {project.database} ALLOW_CONNECTIONS false")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [project.database]
+        )
+        for path in ("/plain", "/entered"):
+            answer = client.post(path, "second")
+            assert (answer.status, answer.problem, answer.headers["retry-after"]) == (503, "store-unavailable", "1")
+        connection.execute(f"ALTER DATABASE {project.database} ALLOW_CONNECTIONS true")
+    assert client.post("/plain", "second").status == 201
+
+
+@pytest.mark.parametrize("atomic", ["0", "1"])
+def test_a_trusted_gateway_has_claimed_and_the_view_only_completes(project, atomic):
+    client = project.serve(ATOMIC_REQUESTS=atomic, ONCEGATE=json.dumps({"trust_gateway": "secret"}))
+
+    def claimed(key):
+        row = project.query("SELECT record::text, fence FROM oncegate.claim('x-org=4:acme', %s, '\\x01')", key)[0]
+        return {"Oncegate_Record": row[0], "Oncegate_Fence": str(row[1])}
+
+    lease = claimed("paid")
+    for path in ("/method", "/method"):
+        answer = client.post(path, "paid", Oncegate_Secret="secret", **lease)
+    assert (answer.status, answer.problem) == (409, "in-flight"), "delivered twice, the second pays nothing"
+    state = "SELECT state, status FROM oncegate.records WHERE key = %s"
+    assert project.query(state, "paid") == [("completed", 201)], "the gateway's record, and none of our own"
+
+    refused = client.post("/method", "refused", {"fail": "validation"}, Oncegate_Secret="secret", **claimed("refused"))
+    assert (refused.status, project.query(state, "refused")) == (400, [("completed", 400)])
+    failed = client.post("/method", "failed", {"fail": "bug"}, Oncegate_Secret="secret", **claimed("failed"))
+    assert (failed.status, project.query(state, "failed")) == (500, [("in_flight", None)]), "the gateway decides"
+
+    stranger = client.post("/method", "paid", Oncegate_Secret="guessed", **lease)
+    assert (stranger.status, stranger.is_replay) == (201, False), "without the secret we claim in a scope of our own"
+    assert project.payments() == {"paid": 2}
+    scopes = project.query("SELECT scope FROM oncegate.records WHERE key = 'paid' ORDER BY scope")
+    assert scopes == [("python",), ("x-org=4:acme",)]
