@@ -57,6 +57,10 @@ client-full versions='pinned':
 bench-store *options:
     cargo run --release -- bench store {{options}}
 
+# Requests per second of a DRF view: guarded, and not (needs wrk, and scripts/python-client once).
+bench-django *options:
+    target/python-client-pinned/bin/python scripts/bench-django {{options}}
+
 # CPU and latency of the gateway, against a bare proxy and nginx (needs wrk and nginx).
 bench-gateway *options:
     cargo run --release -- bench gateway {{options}}

@@ -65,6 +65,20 @@ def test_the_middleware_guards_every_view_once(shop, served, form, key):
     assert payments(shop, key) == 2, "an exempted view is left alone"
 
 
+@pytest.mark.parametrize("served", ["middleware", "atomic_middleware"])
+def test_a_view_keeps_options_of_its_own_under_the_middleware(shop, served, key):
+    client = getattr(shop, served)
+    assert client.post("/strict").problem == "key-missing"
+    first = client.post("/strict", key, {"amount": 1, "sent_at": 1}, Authorization="Token a")
+    repeat = client.post("/strict", key, {"amount": 1, "sent_at": 2}, Authorization="Token a")
+    assert (repeat.status, repeat.body, repeat.is_replay) == (201, first.body, True)
+
+
+def test_the_middleware_refuses_to_be_followed_by_another(shop):
+    with pytest.raises(AssertionError, match="must be the last in MIDDLEWARE"):
+        shop.manage("shell", "-c", "from django.test import Client; Client().get('/healthz')", MIDDLEWARE="first")
+
+
 def test_an_unguarded_use_of_a_class_that_is_guarded_elsewhere_stays_unguarded(shop, client, key):
     client.post("/wrapped", "another")
     assert [client.post("/unguarded", key).status for _ in range(2)] == [201, 201]
@@ -188,11 +202,11 @@ def test_a_success_that_was_rolled_back_is_not_replayed(shop, client, key):
     assert payments(shop, key) == 0
 
 
-@pytest.mark.parametrize("form", ["lengthy", "streams"])
-def test_what_is_not_kept_is_not_executed_again(shop, client, form, key):
-    assert client.post(f"/{form}", key).status == 201
-    repeat = client.post(f"/{form}", key)
-    assert (repeat.status, repeat.problem, repeat.json["first_status"]) == (410, "response-not-kept", 201)
+@pytest.mark.parametrize(("form", "status"), [("lengthy", 201), ("streams", 201), ("returns", 206)])
+def test_what_is_not_kept_is_not_executed_again(shop, client, form, status, key):
+    assert client.post(f"/{form}", key, {"status": status}).status == status
+    repeat = client.post(f"/{form}", key, {"status": status})
+    assert (repeat.status, repeat.problem, repeat.json["first_status"]) == (410, "response-not-kept", status)
     assert payments(shop, key) == 1
 
 

@@ -110,6 +110,22 @@ def test_a_worker_that_outlives_its_lease_pays_nothing_and_says_what_the_record_
     assert_paid_once(project, {"key": taken_over})
 
 
+def test_a_role_with_no_right_but_that_of_applications_is_enough(project):
+    project.query(
+        "DO $$BEGIN CREATE ROLE clerk LOGIN PASSWORD 'clerk'; EXCEPTION WHEN duplicate_object THEN NULL; END$$"
+    )
+    project.query("GRANT oncegate_app TO clerk")
+    project.query("GRANT SELECT, INSERT ON project_payment TO clerk")
+    project.query("GRANT USAGE ON SEQUENCE project_payment_id_seq TO clerk")
+    client = project.serve(DATABASE_USER="clerk", DATABASE_PASSWORD="clerk")
+    for path in ("/inside", "/entered"):
+        answers = [client.post(path, path, payment) for payment in ({"amount": 5}, {"amount": 5}, {"amount": 6})]
+        assert [(answer.status, answer.is_replay) for answer in answers] == [(201, False), (201, True), (422, False)]
+        assert answers[2].json["state"] == "completed"
+        assert client.post(path, "fails", {"fail": "bug"}).status == 500
+    assert project.query("SELECT count(*) FROM oncegate.records WHERE key = 'fails'") == [(0,)]
+
+
 def test_without_its_schema_nothing_is_executed(project):
     client = project.serve()
     project.query("ALTER SCHEMA oncegate RENAME TO elsewhere")

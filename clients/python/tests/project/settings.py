@@ -19,6 +19,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = ["django.middleware.common.CommonMiddleware", "project.crash.CrashMiddleware"]
 if os.environ.get("MIDDLEWARE") == "1":
     MIDDLEWARE.append("oncegate.django.IdempotencyMiddleware")
+if os.environ.get("MIDDLEWARE") == "first":
+    MIDDLEWARE.insert(0, "oncegate.django.IdempotencyMiddleware")
 
 DATABASES = {
     "default": {

@@ -88,6 +88,12 @@ def handler_name(request: HttpRequest, view: Any) -> str:
     return name
 
 
+def is_marked(handler: Any) -> bool:
+    """Whether a handler is guarded or exempt; the one that `@api_view` makes has the marked function in its closure."""
+    inside = [cell.cell_contents for cell in getattr(handler, "__closure__", None) or ()]
+    return any(hasattr(candidate, MARK) for candidate in (handler, *inside))
+
+
 def call_guarded(guard: LazyGuard, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Runs a view function or a handler, whatever kind of request it is given."""
     found = next((argument for argument in args[:2] if isinstance(argument, HttpRequest) or _is_drf(argument)), None)
@@ -158,7 +164,7 @@ def _guard_made_of_class(view: Any, guard: LazyGuard) -> Any:
 def _patch_handler(view_class: Any, name: str, guard: LazyGuard | None) -> None:
     """Has a handler of a class look for a guard: this one, or else the one that is pending with the request."""
     handler = getattr(view_class, name, None)
-    if not callable(handler) or hasattr(handler, MARK):
+    if not callable(handler) or is_marked(handler):
         return
     if guard is not None or not hasattr(handler, PENDING):
         setattr(view_class, name, _guard_handler(handler, guard))

@@ -16,6 +16,7 @@ from oncegate.django.decorator import (
     class_of,
     guard_pending,
     handler_name,
+    is_marked,
 )
 
 NAME = "oncegate.django.IdempotencyMiddleware"
@@ -49,7 +50,7 @@ class IdempotencyMiddleware:
         elif not options.required:
             return None
         view_class = class_of(view)
-        if hasattr(view, MARK) or hasattr(getattr(view_class, handler_name(request, view), None), MARK):
+        if hasattr(view, MARK) or is_marked(getattr(view_class, handler_name(request, view), None)):
             return None
         if view_class is not None:
             guard_pending(request, view, self.guard)
