@@ -124,9 +124,12 @@ def test_a_plain_view_tells_callers_apart_by_their_credential(shop, client, key)
 
 
 @pytest.mark.parametrize("form", ["inside", "outside", "method", "wrapped"])
-def test_who_is_not_authenticated_any_more_hears_nothing_of_the_record(client, form, key):
-    client.post(f"/{form}", key, Authorization="Token good")
-    refused = client.post(f"/{form}", key, Authorization="Token revoked")
+def test_who_is_not_authenticated_any_more_hears_nothing_of_the_record(shop, client, form, key):
+    token = f"Token {key[:100]}"
+    assert client.post(f"/{form}", key, Authorization=token).status == 201
+    assert client.post(f"/{form}", key, Authorization=token).is_replay
+    shop.query("UPDATE auth_user SET is_active = false WHERE username = %s", key[:100])
+    refused = client.post(f"/{form}", key, Authorization=token)
     assert refused.status == 401
     assert "idempotent-replayed" not in refused.headers
 

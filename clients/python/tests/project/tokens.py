@@ -1,4 +1,4 @@
-"""Callers are named by their token; `revoked` is nobody's any more."""
+"""Callers are named by their token, which is revoked when its user is not active any more."""
 
 from django.contrib.auth.models import User
 from rest_framework.authentication import BaseAuthentication
@@ -10,9 +10,10 @@ class TokenAuthentication(BaseAuthentication):
         _, _, token = request.headers.get("Authorization", "").partition("Token ")
         if not token:
             return None
-        if token == "revoked":
+        user, _ = User.objects.get_or_create(username=token)
+        if not user.is_active:
             raise AuthenticationFailed
-        return User.objects.get_or_create(username=token)[0], token
+        return user, token
 
     def authenticate_header(self, request):
         return "Token"
