@@ -28,3 +28,8 @@ def test_watching_says_whose_worker_died_and_who_makes_new_keys(project):
     assert "1 suspected" in told
     assert "operation=POST /x" in told
     assert "first-key" not in told, "whoever has a key can repeat the request"
+
+
+@pytest.mark.parametrize("atomic", ["0", "1"])
+def test_an_applications_own_tests_run_in_their_own_database(project, atomic):
+    assert "OK" in project.manage("test", "project", ATOMIC_REQUESTS=atomic)

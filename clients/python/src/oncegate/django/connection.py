@@ -1,7 +1,7 @@
 """The connection on which claims commit by themselves.
 
 Outside of a transaction it is the view's own. Inside of one (ATOMIC_REQUESTS) a claim could not commit before the
-effect, so each thread has a second connection then. It is kept and closed by the same rules as the first.
+effect, so each thread has a second connection then, which is kept and closed as the first is.
 """
 
 import copy
@@ -29,14 +29,20 @@ def claims_connection(using: str) -> Any:
         kept.pop(using).close()
     if using not in kept:
         kept[using] = _second(connection)
+        _close_together(connection, kept[using])
     return kept[using]
 
 
-def close_claims_connections(**_: object) -> None:
-    """Closes those of this thread; for tests, before their database is dropped."""
-    for connection in _own.__dict__.pop("connections", {}).values():
+def _close_together(connection: Any, second: Any) -> None:
+    """Whoever closes the view's connection means ours too: a database cannot be dropped while either is open."""
+    close_first = connection.close
+
+    def close() -> None:
         with suppress(Error):
-            connection.close()
+            second.close()
+        close_first()
+
+    connection.close = close
 
 
 def _second(connection: Any) -> Any:
