@@ -1,6 +1,7 @@
 """A PostgreSQL of the tests' own, and the project that they serve from it."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from servers.postgres import PostgresServer  # noqa: E402
 from servers.project import Project  # noqa: E402
+
+# Who stops the tests stops their servers too.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
