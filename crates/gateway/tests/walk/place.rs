@@ -113,7 +113,10 @@ fn copy(from: &Path, to: &Path) {
         if name == "target" || name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        if entry.file_type().unwrap().is_dir() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_symlink() {
+            symlink(fs::read_link(entry.path()).unwrap(), copied).unwrap();
+        } else if kind.is_dir() {
             copy(&entry.path(), &copied);
         } else {
             fs::copy(entry.path(), copied).unwrap();
