@@ -148,28 +148,50 @@ def test_without_its_database_a_request_with_a_key_is_503_and_not_executed(postg
     assert client.post("/plain", "second").status == 201
 
 
+SECRETS = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"]
+
+
+def claimed(project, key, lease="1 min"):
+    """What a gateway sends that has claimed."""
+    claim = "SELECT record::text, fence FROM oncegate.claim('x-org=4:acme', %s, '\\x01', lease => %s::interval)"
+    ((record, fence),) = project.query(claim, key, lease)
+    return {"Oncegate_Record": record, "Oncegate_Fence": str(fence), "Oncegate_Secret": SECRETS[0]}
+
+
 @pytest.mark.parametrize("atomic", ["0", "1"])
 def test_a_trusted_gateway_has_claimed_and_the_view_only_completes(project, atomic):
-    client = project.serve(ATOMIC_REQUESTS=atomic, ONCEGATE=json.dumps({"trust_gateway": "secret"}))
-
-    def claimed(key):
-        row = project.query("SELECT record::text, fence FROM oncegate.claim('x-org=4:acme', %s, '\\x01')", key)[0]
-        return {"Oncegate_Record": row[0], "Oncegate_Fence": str(row[1])}
-
-    lease = claimed("paid")
-    for path in ("/method", "/method"):
-        answer = client.post(path, "paid", Oncegate_Secret="secret", **lease)
+    client = project.serve(ATOMIC_REQUESTS=atomic, ONCEGATE=json.dumps({"trust_gateway": SECRETS[0]}))
+    lease = claimed(project, "paid")
+    for _ in range(2):
+        answer = client.post("/method", "paid", **lease)
     assert (answer.status, answer.problem) == (409, "in-flight"), "delivered twice, the second pays nothing"
     state = "SELECT state, status FROM oncegate.records WHERE key = %s"
     assert project.query(state, "paid") == [("completed", 201)], "the gateway's record, and none of our own"
 
-    refused = client.post("/method", "refused", {"fail": "validation"}, Oncegate_Secret="secret", **claimed("refused"))
+    refused = client.post("/method", "refused", {"fail": "validation"}, **claimed(project, "refused"))
     assert (refused.status, project.query(state, "refused")) == (400, [("completed", 400)])
-    failed = client.post("/method", "failed", {"fail": "bug"}, Oncegate_Secret="secret", **claimed("failed"))
+    failed = client.post("/method", "failed", {"fail": "bug"}, **claimed(project, "failed"))
     assert (failed.status, project.query(state, "failed")) == (500, [("in_flight", None)]), "the gateway decides"
 
-    stranger = client.post("/method", "paid", Oncegate_Secret="guessed", **lease)
+    stranger = client.post("/method", "paid", **{**lease, "Oncegate_Secret": "guessed"})
     assert (stranger.status, stranger.is_replay) == (201, False), "without the secret we claim in a scope of our own"
     assert project.payments() == {"paid": 2}
     scopes = project.query("SELECT scope FROM oncegate.records WHERE key = 'paid' ORDER BY scope")
     assert scopes == [("python",), ("x-org=4:acme",)]
+
+
+@pytest.mark.parametrize("middleware", ["0", "1"])
+def test_a_trusted_gateway_judges_key_and_method_and_its_secret_may_change(project, middleware):
+    trusting = json.dumps({"trust_gateway": SECRETS, "methods": ["PATCH"], "required": True})
+    client = project.serve(MIDDLEWARE=middleware, ONCEGATE=trusting)
+    path = "/plain-unguarded" if middleware == "1" else "/plain"
+    for number, secret in enumerate(SECRETS):
+        # The key was in the body of a POST, say.
+        named = {**claimed(project, f"key-{number}"), "Oncegate_Secret": secret}
+        assert client.post(path, **named).status == 201
+        state = project.query("SELECT state, scope FROM oncegate.records WHERE key = %s", f"key-{number}")
+        assert state == [("completed", "x-org=4:acme")]
+    named = claimed(project, "broken")
+    for broken in ({"Oncegate_Fence": "x"}, {"Oncegate_Record": "x"}, {"Oncegate_Fence": None}):
+        named = {**named, **broken}
+        assert client.post(path, method="PATCH", **named).problem == "key-missing", "it is no claim that we know"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from oncegate import BodyTooLarge, KeyInvalid, Rules, fingerprint, parse_key, problem, scope_text
+from oncegate.gateway import is_trusted, secret_fault
 from oncegate.replay import kept_headers
 from oncegate.schema import migrations
 from oncegate.scope import scope_part
@@ -134,6 +135,35 @@ def test_problems_say_how_to_go_on():
     document = json.loads(told.body())
     assert document["type"] == "/.well-known/idempotency/problems/in-flight"
     assert (document["status"], document["retry"]) == (409, "same-key")
+
+
+def test_only_a_secret_that_is_shown_whole_is_trusted():
+    one, other = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+    assert is_trusted([one], one)
+    assert is_trusted([one, other], one)
+    assert is_trusted([one, other], other)
+    for given in ("", one[:-1], one + one[-1], one.upper(), f"{one},{one}", "caf\xe9" * 8):
+        assert not is_trusted([one, other], given)
+    assert not is_trusted([], ""), "without a secret nobody is"
+
+
+@pytest.mark.parametrize(
+    ("secret", "fault"),
+    [
+        ("", "0 characters: at least 32"),
+        ("x" * 31, "31 characters: at least 32"),
+        ("x" * 32 + "\n", "no header can carry"),
+        (" " + "x" * 32, "white space at an end"),
+        ("\xe9" * 32, "no header can carry"),
+        (b"x" * 32, "is not text"),
+        (None, "is not text"),
+    ],
+)
+def test_a_secret_that_can_be_guessed_or_not_be_sent_is_refused(secret, fault):
+    told = secret_fault(secret)
+    assert fault in told
+    assert "xxx" not in told
+    assert secret_fault("x" * 32) is None
 
 
 def test_the_package_has_the_migrations_of_the_store_byte_for_byte():

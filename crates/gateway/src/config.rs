@@ -224,6 +224,7 @@ fn read(
     secret_sections.into_iter().for_each(|section| section.finish(&mut notes));
 
     let list = RouteList::read(defaults, route_sections, &mut notes);
+    notes.faults.extend(list.misplaced_secrets(&store_settings.address));
     let routes = list.routes(&secrets).unwrap_or_else(|faults| {
         notes.faults.extend(faults);
         Routes::all(Route::gateway(DEFAULTS, Backend::Plain))

@@ -34,6 +34,8 @@ pub const RECORD: HeaderName = HeaderName::from_static("oncegate-record");
 pub const FENCE: HeaderName = HeaderName::from_static("oncegate-fence");
 /// 1 for the first execution, one more with every takeover.
 pub const ATTEMPT: HeaderName = HeaderName::from_static("oncegate-attempt");
+/// [`Route::upstream_secret`](crate::Route::upstream_secret), where there is one.
+pub const SECRET: HeaderName = HeaderName::from_static("oncegate-secret");
 
 // === types ===
 
@@ -79,11 +81,10 @@ enum Failure<E> {
 impl Execution {
     /// Removes the headers that only we may send, so that no client can imitate us.
     pub(crate) fn remove_copies(headers: &mut HeaderMap) {
-        // Hardly any request has one, and looking at all names costs less than looking for three.
-        if headers.keys().any(|name| name.as_str().starts_with("oncegate-")) {
-            for name in [RECORD, FENCE, ATTEMPT] {
-                headers.remove(name);
-            }
+        // Hardly any request has one, so this list hardly ever allocates.
+        let copies: Vec<_> = headers.keys().filter(|name| is_ours(name)).cloned().collect();
+        for name in copies {
+            headers.remove(name);
         }
     }
 
@@ -194,6 +195,9 @@ impl<S, B> Call<S, B> {
         headers.insert(RECORD, ascii(&record.to_string()));
         headers.insert(FENCE, HeaderValue::from(fence.get()));
         headers.insert(ATTEMPT, HeaderValue::from(*attempt));
+        if let Some(secret) = &execution.guarded.route.upstream_secret {
+            headers.insert(SECRET, secret.clone());
+        }
         // The inner service's own guard may take `"k"` and `k` for two keys.
         if let KeySource::Header(name) = &execution.guarded.route.key
             && *spelling != execution.guarded.request.spelling
@@ -237,6 +241,14 @@ async fn caught<T, E>(call: impl Future<Output = Result<T, E>>) -> Result<T, Fai
         Ok(Err(error)) => Err(Failure::Error(error)),
         Err(_) => Err(Failure::Panicked),
     }
+}
+
+/// Whether it is a header that only we may send, in any spelling that a service may take for one: behind CGI and WSGI
+/// names become variables, in which `-`, `_` and all else that is neither letter nor digit are the same.
+fn is_ours(name: &HeaderName) -> bool {
+    let folded = || name.as_str().bytes().map(|byte| if byte.is_ascii_alphanumeric() { byte } else { b'-' });
+    name.as_str().starts_with("oncegate")
+        && [RECORD, FENCE, ATTEMPT, SECRET].iter().any(|own| folded().eq(own.as_str().bytes()))
 }
 
 fn ascii(text: &str) -> HeaderValue {

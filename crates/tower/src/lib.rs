@@ -31,7 +31,7 @@ mod split;
 pub use crate::{
     body::{RequestBody, ResponseBody},
     error::{BoxError, UpstreamError, UpstreamErrorKind},
-    execute::{ATTEMPT, CurrentLease, FENCE, RECORD},
+    execute::{ATTEMPT, CurrentLease, FENCE, RECORD, SECRET},
     layer::{Handle, Idempotency, IdempotencyLayer, Settings},
     outcome::{Event, Observer, Outcome, Unobserved},
     problem::Problem,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Extensions, HeaderName, Method, Uri};
+use http::{Extensions, HeaderName, HeaderValue, Method, Uri};
 use oncegate_core::{
     Backend, Policy, PolicyError,
     fingerprint::{JsonPointer, Rules, RulesOptions},
@@ -52,6 +52,9 @@ pub struct Route {
     pub max_stored_body: usize,
     /// Response headers that replays carry besides the usual ones.
     pub replay_headers: Vec<HeaderName>,
+    /// For the inner service: what proves that an execution was claimed here. Sent as [`SECRET`](crate::SECRET) with
+    /// guarded requests only; mark it as sensitive, so that no log has it.
+    pub upstream_secret: Option<HeaderValue>,
     /// For the inner service: how long the response head may take.
     pub upstream_timeout: Duration,
     /// For the inner service: how long each further part of the response may take.
@@ -167,6 +170,7 @@ impl Route {
             max_request_body: Self::MAX_REQUEST_BODY,
             max_stored_body: Self::MAX_STORED_BODY,
             replay_headers: Vec::new(),
+            upstream_secret: None,
             upstream_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
         }

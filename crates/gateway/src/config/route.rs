@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderName, Method};
+use http::{HeaderName, HeaderValue, Method};
 use oncegate_core::{
     Backend, Disposition, OnAbandoned, PolicyError, StatusTable,
     fingerprint::{JsonPointer, Mode, Rules, RulesOptions, Secret},
@@ -18,6 +18,7 @@ use super::{
         ANONYMOUS, BACKEND, COUNT, FINGERPRINT, FLAG, HEADERS, IDLE, IGNORE, KEY, LEASE, MATCH, METHODS, NAME,
         ON_ABANDONED, REQUEST_BODY, RETENTION, SCOPE, STATUSES, STORED_BODY, Statuses, UPSTREAM, WAIT, is_guardable,
     },
+    secret,
     section::Section,
     written::variable_segment,
 };
@@ -46,6 +47,7 @@ pub(super) struct RouteSettings {
     max_stored_body: Sourced<u64>,
     replay_headers: Sourced<Vec<HeaderName>>,
     pub(super) statuses: Sourced<Statuses>,
+    pub(super) upstream_secret: Option<Sourced<HeaderValue>>,
     pub(super) upstream_timeout: Sourced<Duration>,
     idle_timeout: Sourced<Duration>,
 }
@@ -115,6 +117,7 @@ impl RouteSettings {
             max_stored_body: Sourced::default(u64::try_from(route.max_stored_body).unwrap_or(u64::MAX)),
             replay_headers: Sourced::default(route.replay_headers),
             statuses: Sourced::default(Statuses::default()),
+            upstream_secret: None,
             upstream_timeout: Sourced::default(route.upstream_timeout),
             idle_timeout: Sourced::default(route.idle_timeout),
         }
@@ -133,6 +136,7 @@ impl RouteSettings {
             max_attempts: section.get("max_attempts", &COUNT, self.max_attempts),
             statuses: section.get("statuses", &STATUSES, self.statuses),
             fail_open: section.get("fail_open", &FLAG, self.fail_open),
+            upstream_secret: secret::upstream(section).or(self.upstream_secret),
             backend,
             ..self
         }
@@ -209,9 +213,16 @@ impl RouteSettings {
         route.max_request_body = self.max_request_body.value;
         route.max_stored_body = usize::try_from(self.max_stored_body.value).unwrap_or(usize::MAX);
         route.replay_headers.clone_from(&self.replay_headers.value);
+        route.upstream_secret = self.sent_secret().map(|secret| secret.value.clone());
         route.upstream_timeout = self.upstream_timeout.value;
         route.idle_timeout = self.idle_timeout.value;
         Ok(route)
+    }
+
+    /// What proves to the backend that its request was claimed here. Only one that completes our record may be told so:
+    /// any other would rely on it, and dedupe nothing itself.
+    pub(super) fn sent_secret(&self) -> Option<&Sourced<HeaderValue>> {
+        self.upstream_secret.as_ref().filter(|_| self.backend.value == Backend::Transactional)
     }
 
     fn status_table(&self) -> StatusTable {

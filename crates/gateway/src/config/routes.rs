@@ -1,10 +1,13 @@
 //! `[defaults]` and all `[[route]]` together.
 
+use std::iter;
+
+use http::HeaderValue;
 use oncegate_core::fingerprint::Secret;
 use oncegate_tower::Routes;
 
 use super::{
-    origin::Fault,
+    origin::{Fault, Sourced},
     route::{RouteHead, RouteSettings},
     route_kind::DEFAULTS,
     secret::Secrets,
@@ -48,6 +51,22 @@ impl RouteList {
             warnings.extend(warning::of_route(&head.name.value, settings, store));
         }
         warnings
+    }
+
+    /// Secrets for backends that could not complete a record, so that each of their requests would fail, and secrets
+    /// that no route sends, as whoever wrote one relies on it.
+    pub(super) fn misplaced_secrets(&self, store: &StoreAddress) -> Vec<Fault> {
+        let all = || iter::once(&self.defaults).chain(self.routes.iter().map(|(_, settings)| settings));
+        let sent: Vec<_> = all().filter_map(RouteSettings::sent_secret).map(|secret| &secret.origin).collect();
+        let fault = |secret: &Sourced<HeaderValue>| {
+            let text = match (sent.contains(&&secret.origin), store) {
+                (true, StoreAddress::Postgres(_)) => return None,
+                (true, store) => format!("the backend completes its records in PostgreSQL and cannot in {store}"),
+                (false, _) => "it is sent to no backend: only one that is \"transactional\" gets it".to_owned(),
+            };
+            Some(Fault::new(&secret.origin, text).of_key("upstream_secret"))
+        };
+        all().filter_map(|settings| settings.upstream_secret.as_ref()).filter_map(fault).collect()
     }
 
     /// The routes. Records that were made under an earlier secret, or before there was one, are compared with that.

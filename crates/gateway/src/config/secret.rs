@@ -2,6 +2,7 @@
 
 use std::{fmt, fs, sync::Arc};
 
+use http::HeaderValue;
 use oncegate_core::fingerprint::Secret;
 
 use super::{
@@ -151,13 +152,29 @@ impl fmt::Debug for Named {
     }
 }
 
-// === the admin token ===
+// === what others must show, or are shown ===
 
-/// The least bytes of a token: 128 bits in hexadecimal.
-const TOKEN_LENGTH_MIN: usize = 32;
+/// The least bytes of what is compared as it is: 128 bits in hexadecimal.
+const SHOWN: Masked = Masked { min: 32 };
 
 /// Reads `token` or `token_file`.
 pub(super) fn token(section: &mut Section) -> Option<Sourced<String>> {
-    let kind = Masked { min: TOKEN_LENGTH_MIN };
-    read(section, ["token", "token_file"], &kind, |token| kind.checked(token))
+    read(section, ["token", "token_file"], &SHOWN, |token| SHOWN.checked(token))
+}
+
+/// Reads `upstream_secret` or `upstream_secret_file`.
+pub(super) fn upstream(section: &mut Section) -> Option<Sourced<HeaderValue>> {
+    let names = ["upstream_secret", "upstream_secret_file"];
+    let Sourced { value, origin } = read(section, names, &SHOWN, |secret| SHOWN.checked(secret))?;
+    match HeaderValue::from_str(&value) {
+        Ok(mut header) if value.is_ascii() => {
+            header.set_sensitive(true);
+            Some(Sourced { value: header, origin })
+        }
+        Ok(_) | Err(_) => {
+            let text = "the secret is sent in a header, which takes letters, digits and signs of ASCII only";
+            section.fault(&origin, format!("{}: {text}", names[0]));
+            None
+        }
+    }
 }

@@ -8,6 +8,8 @@ use oncegate_tower::route::{Anonymous, KeySource, ScopePart};
 
 use super::{section::SectionName, *};
 
+mod secrets;
+
 const UPSTREAM_LINE: &str = "upstream = \"http://127.0.0.1:8000\"\n";
 
 /// Reads a file's text below the one line that every configuration needs.
@@ -344,45 +346,6 @@ fn the_admin_listener_needs_a_token_beyond_this_machine() {
     let config = load(&format!("[admin]\nlisten = \"0.0.0.0:8081\"\ntoken = \"{token}\"")).unwrap();
     let ours = config.admin.token.unwrap();
     assert!(ours.is(token.as_bytes()) && !ours.is(b"") && !ours.is(&token.as_bytes()[1..]));
-}
-
-#[test]
-fn secrets_come_from_files_too() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("token");
-    std::fs::write(&file, "0123456789abcdef0123456789abcdef\n").unwrap();
-    let path = file.to_str().unwrap();
-    let in_file = [("ONCEGATE__ADMIN__TOKEN_FILE", path)];
-    let config = load_with(&format!("{UPSTREAM_LINE}[admin]\ntoken = \"{}\"", "x".repeat(32)), &in_file).unwrap();
-    assert!(config.admin.token.as_ref().unwrap().is(b"0123456789abcdef0123456789abcdef"), "a variable wins");
-    assert!(!config.print().contains("0123456789abcdef"), "{}", config.print());
-    let both = faults(&format!("[admin]\ntoken = \"{}\"\ntoken_file = {path:?}", "x".repeat(32)));
-    assert!(both.contains("both token and token_file are set"), "{both}");
-    std::fs::write(&file, "two\nlines, long enough for a token\n").unwrap();
-    assert!(load_with(UPSTREAM_LINE, &in_file).unwrap_err().contains("control character"));
-    std::fs::write(&file, "0123456789abcdef0123456789abcdef \n").unwrap();
-    assert!(load_with(UPSTREAM_LINE, &in_file).unwrap_err().contains("ends with white space"));
-    std::fs::remove_file(&file).unwrap();
-    assert!(load_with(UPSTREAM_LINE, &in_file).unwrap_err().contains("cannot be read"));
-    assert!(faults("[[secrets]]\nid = \"a\"").contains("neither value nor value_file"));
-    let same = "[[secrets]]\nid = \"a\"\nvalue = \"a secret of 16 bytes\"\n";
-    assert!(faults(&format!("{same}{same}")).contains("stands twice"));
-}
-
-#[test]
-fn the_address_of_the_store_comes_from_a_file_too() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("url");
-    std::fs::write(&file, "postgres://ada:hunter2@db/shop\n").unwrap();
-    let in_file = [("ONCEGATE__STORE__URL_FILE", file.to_str().unwrap())];
-    let config = load_with(&format!("{UPSTREAM_LINE}[store]\nurl = \"sqlite://x.db\""), &in_file).unwrap();
-    assert_eq!(config.store.address.to_string(), "postgres://ada@db:5432/shop", "a variable wins");
-    assert!(!config.print().contains("hunter2"), "{}", config.print());
-    let both = faults(&format!("[store]\nurl = \"sqlite://x.db\"\nurl_file = {file:?}"));
-    assert!(both.contains("both url and url_file are set"), "{both}");
-    std::fs::write(&file, "postgres://ada:hunter2@db:port/shop").unwrap();
-    let unreadable = load_with(UPSTREAM_LINE, &in_file).unwrap_err();
-    assert!(unreadable.contains("cannot be read") && !unreadable.contains("hunter2"), "{unreadable}");
 }
 
 #[test]

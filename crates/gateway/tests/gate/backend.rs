@@ -10,12 +10,15 @@ use std::{
     thread,
 };
 
-use crate::{http, process::PATIENCE};
+use crate::{
+    http::{self, Message},
+    process::PATIENCE,
+};
 
 /// A service in front of which a gate stands. Each execution is answered with its number.
 pub(crate) struct Backend {
     address: SocketAddr,
-    arrivals: Receiver<()>,
+    arrivals: Receiver<Message>,
     releases: Sender<()>,
 }
 
@@ -35,8 +38,8 @@ impl Backend {
     }
 
     /// Waits until a request has arrived whole that was not waited for before.
-    pub(crate) fn arrival(&self) {
-        self.arrivals.recv_timeout(PATIENCE).expect("a request arrives");
+    pub(crate) fn arrival(&self) -> Message {
+        self.arrivals.recv_timeout(PATIENCE).expect("a request arrives")
     }
 
     /// How many requests arrived that were not waited for.
@@ -66,9 +69,10 @@ impl Backend {
     }
 }
 
-fn answer(mut stream: TcpStream, arrived: &Sender<()>, released: Option<&Mutex<Receiver<()>>>) {
+fn answer(mut stream: TcpStream, arrived: &Sender<Message>, released: Option<&Mutex<Receiver<()>>>) {
     // A connection without a request is a check.
-    if http::read(&mut stream).is_none() || arrived.send(()).is_err() {
+    let Some(request) = http::read(&mut stream) else { return };
+    if arrived.send(request).is_err() {
         return;
     }
     if let Some(released) = released {

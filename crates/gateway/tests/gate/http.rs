@@ -21,7 +21,12 @@ impl Message {
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(each, _)| each == name).map(|(_, value)| &**value)
+        self.fields_like(|each| each == name).next()
+    }
+
+    /// The values of all fields whose name is such a one.
+    pub(crate) fn fields_like(&self, is_meant: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+        self.fields.iter().filter(move |(name, _)| is_meant(name)).map(|(_, value)| &**value)
     }
 }
 

@@ -11,6 +11,7 @@ mod postgres;
 mod process;
 mod readiness;
 mod reload;
+mod secret;
 mod serve;
 
 #[path = "../servers"]

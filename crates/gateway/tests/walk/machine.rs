@@ -121,8 +121,15 @@ impl Machine {
         for directory in DIRECTORIES {
             fs::create_dir_all(self.words(directory)).unwrap();
         }
-        for secret in ["oncegate-token", "oncegate-2026-11"] {
-            fs::write(self.words(&format!("/run/secrets/{secret}")), "0123456789abcdef0123456789abcdef\n").unwrap();
+        let secret = "0123456789abcdef0123456789abcdef";
+        let database = "postgres://oncegate:hunter2@db.internal/shop";
+        for (name, content) in [
+            ("oncegate-token", secret),
+            ("oncegate-2026-11", secret),
+            ("oncegate-upstream", secret),
+            ("oncegate-store", database),
+        ] {
+            fs::write(self.words(&format!("/run/secrets/{name}")), format!("{content}\n")).unwrap();
         }
     }
 

@@ -78,6 +78,11 @@ fn the_words_about_storms_work() {
 }
 
 #[test]
+fn the_words_about_transactions_work() {
+    walk("docs/transactional.md", stage::none);
+}
+
+#[test]
 fn the_words_of_the_django_example_work() {
     django::download();
     walk("examples/drf-payments/README.md", django::stage);

@@ -4,6 +4,7 @@
 
 mod cancellation;
 mod harness;
+mod headers;
 mod lease;
 mod outcomes;
 mod problems;

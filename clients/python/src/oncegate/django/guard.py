@@ -4,7 +4,6 @@ The claim commits by itself before the view runs. The completion is in the trans
 or neither does. What is settled after a rollback has a transaction of its own.
 """
 
-import hmac
 import logging
 import uuid
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any
 from django.db import Error, InterfaceError, OperationalError, connections, transaction
 from django.http import HttpRequest, HttpResponse
 
-from oncegate import problem, verb
+from oncegate import gateway, problem, verb
 from oncegate.django.answer import problem_response, told_response
 from oncegate.django.attempt import Attempt
 from oncegate.django.connection import claims_connection
@@ -28,7 +27,6 @@ from oncegate.verb import Claim, Fenced, sqlstate
 
 logger = logging.getLogger("oncegate")
 
-SECRET_HEADER = "Oncegate-Secret"
 TRANSACTION_ABORTED = "25P02"
 
 
@@ -63,12 +61,14 @@ class Guard:
 
     def answer(self, call: Call) -> HttpResponse:
         """Executes, or answers what is known."""
-        if call.request.method not in self.options.methods or hasattr(call.request, "oncegate"):
+        if hasattr(call.request, "oncegate"):
+            return call.execute()
+        if attempt := self.gateway_attempt(call.request):
+            return self._noted(call, "executed", Execution(self, call, None, attempt).run())
+        if call.request.method not in self.options.methods:
             return call.execute()
         try:
             key = read_key(call.request, self.options)
-            if key is not None and (attempt := self._gateway_attempt(call.request)):
-                return self._noted(call, "executed", Execution(self, call, None, attempt).run())
             if key is not None:
                 return self._guarded(call, read(call.request, call.caller, key, self.options))
             if self.options.required:
@@ -149,14 +149,13 @@ class Guard:
             at = verb.complete(cursor, attempt.record, attempt.fence, response.status_code, headers, body)
         response[EXPIRES] = http_date(at + self.options.retention)
 
-    def _gateway_attempt(self, request: HttpRequest) -> Attempt | None:
+    def gateway_attempt(self, request: HttpRequest) -> Attempt | None:
         """The claim of a gateway in front, if the request proves that it comes from there."""
-        trusted, given = self.options.trust_gateway, request.headers.get(SECRET_HEADER, "")
-        if not trusted or not hmac.compare_digest(trusted.encode(), given.encode()):
+        if not gateway.is_trusted(self.options.gateway_secrets, request.headers.get(gateway.SECRET, "")):
             return None
         try:
-            record, fence = uuid.UUID(request.headers["Oncegate-Record"]), int(request.headers["Oncegate-Fence"])
-            return Attempt(record, fence, int(request.headers.get("Oncegate-Attempt", "1")))
+            record, fence = uuid.UUID(request.headers[gateway.RECORD]), int(request.headers[gateway.FENCE])
+            return Attempt(record, fence, int(request.headers.get(gateway.ATTEMPT, "1")))
         except (KeyError, ValueError):
             return None
 

@@ -40,14 +40,7 @@ class IdempotencyMiddleware:
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         """Guards the view that was found."""
-        options = self.guard.options
-        if request.method not in options.methods:
-            return None
-        if options.header in request.headers:
-            # Kept for whoever fingerprints it: a guard further inside may come after DRF has read it.
-            with suppress(RequestDataTooBig):
-                _ = request.body
-        elif not options.required:
+        if not self._is_guarded(request):
             return None
         view_class = class_of(view)
         if hasattr(view, MARK) or is_marked(getattr(view_class, handler_name(request, view), None)):
@@ -58,3 +51,16 @@ class IdempotencyMiddleware:
         guarded = atomic_as_configured(view)
         response: HttpResponse = call_guarded(self.guard, guarded, (request, *args), kwargs)
         return response
+
+    def _is_guarded(self, request: HttpRequest) -> bool:
+        options = self.guard.options
+        if self.guard.guard.gateway_attempt(request):
+            return True
+        if request.method not in options.methods:
+            return False
+        if options.header in request.headers:
+            # Kept for whoever fingerprints it: a guard further inside may come after DRF has read it.
+            with suppress(RequestDataTooBig):
+                _ = request.body
+            return True
+        return options.required

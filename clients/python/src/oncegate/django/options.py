@@ -1,6 +1,6 @@
 """How a view is guarded: the decorator's arguments, over the setting ONCEGATE, over the defaults."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any
@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from oncegate.fingerprint import Rules
+from oncegate.gateway import secret_fault
 from oncegate.replay import STORED_BODY_BYTES_MAX, may_be_kept
 
 
@@ -40,8 +41,16 @@ class Options:
     """A longer response is not kept: repeats get 410, and do not execute."""
     using: str = "default"
     """The database that has the schema `oncegate` and the view's tables."""
-    trust_gateway: str | None = None
-    """A secret. A request that has it in `Oncegate-Secret` was claimed by a gateway in front: it is only completed."""
+    trust_gateway: str | Sequence[str] | None = None
+    """A secret, or several while it changes. A request that has it in `Oncegate-Secret` was claimed by a gateway in
+    front: it is only completed."""
+
+    @property
+    def gateway_secrets(self) -> Sequence[str]:
+        """The secrets of `trust_gateway`."""
+        if self.trust_gateway is None:
+            return ()
+        return (self.trust_gateway,) if isinstance(self.trust_gateway, str) else self.trust_gateway
 
     def rules(self) -> Rules:
         """By what requests are compared."""
@@ -71,6 +80,9 @@ def _check(chosen: Options) -> None:
         )
     if chosen.anonymous not in ("share", "reject"):
         raise ImproperlyConfigured(f"ONCEGATE anonymous {chosen.anonymous!r} is not known: share and reject are")
+    for secret in chosen.gateway_secrets:
+        if fault := secret_fault(secret):
+            raise ImproperlyConfigured(f"ONCEGATE trust_gateway {fault}")
     if ignored := {"GET", "HEAD", "OPTIONS"}.intersection(chosen.methods):
         raise ImproperlyConfigured(f"ONCEGATE methods has {ignored.pop()}, which is safe to repeat as it is")
     if never := [name for name in chosen.replay_headers if not may_be_kept(name)]:
