@@ -246,6 +246,22 @@ fn read(
     })
 }
 
+// === impl Sources ===
+
+impl Sources {
+    /// For whoever needs the store and serves no client, so that no service need be named, and what is said of one is
+    /// not used.
+    pub(crate) fn without_service(self) -> Self {
+        Self {
+            // Reserved by RFC 6761 for names that never exist; nothing connects to it.
+            upstream: Some("http://no-service.invalid".to_owned()),
+            // Nothing listens there, so that no other address can be the same.
+            listen: Some("127.0.0.1:0".to_owned()),
+            ..self
+        }
+    }
+}
+
 // === impl Config ===
 
 impl Config {

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::config;
+use crate::{config, store_address::StoreAddress};
 
 mod announce;
 mod census;
+mod door;
 mod gate;
 pub(crate) mod health;
 mod live_records;
@@ -36,6 +37,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     config: config::Sources,
 
+    /// Guard nothing: only the admin listener, for operators, over the records of services that guard themselves
+    #[arg(long, conflicts_with_all = ["upstream", "listen", "print_config"])]
+    admin_only: bool,
+
     /// Print the effective configuration and where each value comes from, and exit
     #[arg(long)]
     print_config: bool,
@@ -54,6 +59,7 @@ Examples:
   oncegate serve --upstream http://127.0.0.1:8000
   oncegate serve --config /etc/oncegate.toml --listen 0.0.0.0:8080
   ONCEGATE__DEFAULTS__WAIT=2s oncegate serve --upstream http://app:8000 --print-config
+  oncegate serve --admin-only --store postgres://db.internal/shop
 
 SIGTERM and SIGINT stop it after what is running has ended; a second one stops it at once.
 SIGHUP reads the configuration again; a faulty one is refused and changes nothing.";
@@ -67,7 +73,9 @@ const EXIT_USAGE: u8 = 2;
 ///
 /// Exit codes: 0, everything ended in time; 1, it could not start or something was cut; 2, wrong configuration.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let config = match config::load(&arguments.config, std::env::vars_os()) {
+    let Arguments { config: sources, admin_only, .. } = arguments;
+    let sources = if admin_only { sources.without_service() } else { sources };
+    let config = match config::load(&sources, std::env::vars_os()) {
         Ok(config) => config,
         Err(faults) => {
             eprintln!("{faults}");
@@ -78,10 +86,17 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         crate::print(&config.print())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if admin_only && config.store.address == StoreAddress::Memory {
+        eprintln!(
+            "--admin-only shows what others have stored: name their store, since nobody has {}",
+            StoreAddress::Memory
+        );
+        return Ok(ExitCode::from(EXIT_USAGE));
+    }
     log::start(arguments.log_format, &arguments.log)?;
     let mut signals = Signals::new().context("signals cannot be listened for")?;
-    let (mut running, mut reloader) =
-        Gate::prepare(config).await?.start(arguments.log_format, arguments.config).await?;
+    let gate = if admin_only { Gate::prepare_admin(config).await? } else { Gate::prepare(config).await? };
+    let (mut running, mut reloader) = gate.start(arguments.log_format, sources).await?;
 
     let signal = loop {
         tokio::select! {
@@ -89,7 +104,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 Demand::Stop(signal) => break signal,
                 Demand::Reload => reloader.reload(),
             },
-            () = running.ended() => anyhow::bail!("the listener ended by itself"),
+            () = running.ended() => anyhow::bail!("a listener ended by itself"),
         }
     };
     tracing::info!(signal, "stopping");

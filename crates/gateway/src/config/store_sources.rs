@@ -24,9 +24,7 @@ pub(crate) fn load_store(
     sources: &StoreSources,
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<StoreSettings, Faults> {
-    // Reserved by RFC 6761 for names that never exist; nothing connects to it.
-    let upstream = Some("http://no-service.invalid".to_owned());
     let (config, store) = (sources.config.clone(), sources.store.clone());
-    let config = load(&Sources { config, store, upstream, ..Sources::default() }, variables)?;
+    let config = load(&Sources { config, store, ..Sources::default() }.without_service(), variables)?;
     Ok(config.store)
 }

@@ -12,6 +12,7 @@ use tower::{ServiceBuilder, layer::layer_fn};
 use super::{
     announce,
     census::Census,
+    door::Door,
     health::{Health, Observers},
     log::LogFormat,
     reaper::Reaper,
@@ -31,7 +32,8 @@ use crate::{
 pub(super) struct Gate {
     pub(super) config: Config,
     pub(super) store: Arc<dyn Store>,
-    pub(super) listener: TcpListener,
+    /// Where clients come in; `None` where nothing is guarded.
+    pub(super) listener: Option<TcpListener>,
     pub(super) admin_listener: TcpListener,
 }
 
@@ -41,13 +43,22 @@ impl Gate {
     /// # Errors
     /// When one of them cannot be opened.
     pub(super) async fn prepare(config: Config) -> anyhow::Result<Self> {
+        let gate = Self::prepare_admin(config).await?;
+        let listener = bind(gate.config.listen, "listen").await?;
+        Ok(Self { listener: Some(listener), ..gate })
+    }
+
+    /// Opens the store and the admin listener, and no door for clients.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened.
+    pub(super) async fn prepare_admin(config: Config) -> anyhow::Result<Self> {
         config.store.address.prepare(config.store.migrate).await?;
         let (address, timeout) = (config.store.address.clone(), config.store.timeout);
         let opening = tokio::task::spawn_blocking(move || address.open(timeout));
         let store = opening.await.context("opening the store failed")??;
-        let listener = bind(config.listen, "listen").await?;
         let admin_listener = bind(config.admin.listen, "[admin] listen").await?;
-        Ok(Self { config, store, listener, admin_listener })
+        Ok(Self { config, store, listener: None, admin_listener })
     }
 
     /// Says what it does and starts to serve; `sources` are read again at a reload.
@@ -71,9 +82,8 @@ impl Gate {
             guard: executions.clone(),
             token: SharedToken::new(self.config.admin.token.clone()),
         };
-        let accepting = CancellationToken::new();
         let settings = self.accept_settings(&parts);
-        let connections = tokio::spawn(proxy::accept(self.listener, stack, settings, accepting.clone()));
+        let door = self.listener.map(|listener| Door::open(listener, stack, upstream, settings));
 
         let (background, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let last = Arc::<LastReload>::default();
@@ -84,7 +94,7 @@ impl Gate {
         tasks.spawn(census.run(background.clone()));
         tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));
         let drain = self.config.drain;
-        let running = Running { health, accepting, connections, upstream, executions, background, tasks, drain };
+        let running = Running { health, door, executions, background, tasks, drain };
         Ok((running, Reloader { sources, running: self.config, parts, last }))
     }
 

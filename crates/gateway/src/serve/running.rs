@@ -4,13 +4,15 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use oncegate_tower::Handle;
 use tokio::{
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::health::Health;
-use crate::proxy::Upstream;
+use super::{
+    door::{Closed, Door},
+    health::Health,
+};
 
 // === types ===
 
@@ -18,11 +20,8 @@ use crate::proxy::Upstream;
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) health: Arc<Health>,
-    /// Stops new connections.
-    pub(super) accepting: CancellationToken,
-    /// Ends when all connections have ended, with how many were cut.
-    pub(super) connections: JoinHandle<usize>,
-    pub(super) upstream: Upstream,
+    /// `None` where nothing is guarded.
+    pub(super) door: Option<Door>,
     pub(super) executions: Handle,
     /// Stops the duties and the admin listener.
     pub(super) background: CancellationToken,
@@ -42,8 +41,10 @@ pub(super) struct Cut {
 impl Running {
     /// Waits for the listener to end by itself, which it should not.
     pub(super) async fn ended(&mut self) {
-        if let Err(error) = (&mut self.connections).await {
-            tracing::error!(%error, "the listener failed");
+        match &mut self.door {
+            Some(door) => door.ended().await,
+            // Duties and the admin listener end when they are told to.
+            None => _ = self.tasks.join_next().await,
         }
     }
 
@@ -51,10 +52,10 @@ impl Running {
     pub(super) async fn stop(mut self) -> Cut {
         let deadline = Instant::now() + self.drain;
         self.health.drain();
-        self.accepting.cancel();
-        let connections = self.connections.await.unwrap_or_default();
-        // Tunnels end by no signal of ours, so there is nothing to wait for.
-        let tunnels = self.upstream.tunnels().cut().await;
+        let Closed { connections, tunnels } = match self.door {
+            Some(door) => door.close().await,
+            None => Closed::default(),
+        };
         // Whose client left goes on, and its outcome is still to be stored.
         let executions = match timeout_at(deadline, self.executions.drained()).await {
             Ok(()) => 0,

@@ -54,8 +54,15 @@ impl Gate {
 
     /// Starts a gate in this directory with more flags and variables.
     pub(crate) fn start_in(directory: TempDir, upstream: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let fixed = ["serve", "--upstream", upstream, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let mut command = oncegate(directory.path(), &[&fixed, arguments].concat());
+        let fixed = ["--upstream", upstream, "--listen", "127.0.0.1:0"];
+        let mut gate = Self::start_admin_in(directory, &[&fixed, arguments].concat(), variables);
+        gate.address = gate.wait_for("listening on http://");
+        gate
+    }
+
+    /// Starts it with these flags, and waits for its admin listener only.
+    pub(crate) fn start_admin_in(directory: TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = oncegate(directory.path(), &[&["serve", "--admin", "127.0.0.1:0"], arguments].concat());
         let mut child = command.envs(variables.iter().copied()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, log) = mpsc::channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -63,7 +70,6 @@ impl Gate {
         thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
         let mut gate = Self { child, log, seen: Vec::new(), address: String::new(), admin: String::new(), directory };
         gate.admin = gate.wait_for("admin on http://");
-        gate.address = gate.wait_for("listening on http://");
         gate
     }
 

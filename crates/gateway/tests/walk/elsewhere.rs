@@ -56,6 +56,11 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("docs/transactional.md", "    def pay(self, amount):", TRANSACTIONAL),
     exception("docs/transactional.md", "SELECT key, operation, completed_at FROM oncegate.records", TRANSACTIONAL),
     exception("docs/transactional.md", "async fn order(", TRANSACTIONAL),
+    exception(
+        "docs/operating.md",
+        "oncegate serve --admin-only --store postgres://oncegate@db.internal/shop",
+        "crates/gateway/tests/gate/admin_only.rs runs it on a PostgreSQL of its own",
+    ),
     exception("docs/operating.md", "# /etc/systemd/system/oncegate.service", "read by systemd, which tests lack"),
 ];
 
