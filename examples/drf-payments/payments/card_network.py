@@ -5,6 +5,6 @@ import time
 from django.conf import settings
 
 
-def authorise(amount, currency):
-    """Authorises every payment after PAYMENT_DELAY_MS milliseconds."""
+def authorise(amount, currency, key=None):
+    """Authorises every payment after PAYMENT_DELAY_MS milliseconds; a real one knows a repeat by the key."""
     time.sleep(settings.PAYMENT_DELAY_MS / 1000)

@@ -1,4 +1,4 @@
-"""What the three endpoints do one request at a time, and what a repeat does that arrives while the first is at work."""
+"""What the four endpoints do one request at a time, and what a repeat does that arrives while the first is at work."""
 
 from unittest import mock
 
@@ -10,6 +10,8 @@ from payments import card_network
 PLAIN = "/api/payments"
 NAIVE = "/api/naive/payments"
 GET_OR_CREATE = "/api/get-or-create/payments"
+ONCE = "/api/once/payments"
+ALL = (PLAIN, NAIVE, GET_OR_CREATE, ONCE)
 PAYMENT = {"amount": "12.50", "currency": "EUR"}
 
 
@@ -30,7 +32,7 @@ class PaymentTests(TransactionTestCase):
         """Sends a request and, while its card network call runs, the same request again; returns both answers."""
         repeats = []
 
-        def repeat(amount, currency):
+        def repeat(**_):
             network.side_effect = None
             repeats.append(self.post(path, key))
 
@@ -42,12 +44,12 @@ class PaymentTests(TransactionTestCase):
         return self.client.get("/count", query).json()["count"]
 
     def test_a_payment_is_created_and_found_at_its_location(self):
-        for path in (PLAIN, NAIVE, GET_OR_CREATE):
+        for path in ALL:
             with self.subTest(path):
-                response = self.post(path, f"key of {path}")
+                response = self.post(path, f"key-of-{path}")
                 self.assertEqual(response.status_code, 201)
                 body = response.json()
-                self.assertEqual(body, {**PAYMENT, "id": body["id"], "key": f"key of {path}"})
+                self.assertEqual(body, {**PAYMENT, "id": body["id"], "key": f"key-of-{path}"})
                 self.assertEqual(self.client.get(response["Location"]).json(), body)
 
     def test_a_refused_payment_leaves_no_row(self):
@@ -62,19 +64,20 @@ class PaymentTests(TransactionTestCase):
             {"amount": "12.50"},
             [PAYMENT],
         ]
-        for path in (PLAIN, NAIVE, GET_OR_CREATE):
-            for payment in wrong:
+        for path in ALL:
+            for number, payment in enumerate(wrong):
                 with self.subTest(path, payment=payment):
-                    self.assertEqual(self.post(path, "refused", payment).status_code, 400)
+                    self.assertEqual(self.post(path, f"refused-{number}", payment).status_code, 400)
         self.assertEqual(self.count(), 0)
 
     def test_a_key_is_required_only_where_it_is_used(self):
         self.assertEqual(self.post(PLAIN, None).status_code, 201)
         self.assertEqual(self.post(NAIVE, None).status_code, 400)
         self.assertEqual(self.post(GET_OR_CREATE, None).status_code, 400)
+        self.assertEqual(self.post(ONCE, None).status_code, 400)
 
     def test_a_key_longer_than_the_column_is_refused(self):
-        for path in (PLAIN, NAIVE, GET_OR_CREATE):
+        for path in ALL:
             with self.subTest(path):
                 self.assertEqual(self.post(path, "k" * 255).status_code, 201)
                 self.assertEqual(self.post(path, "k" * 256).status_code, 400)
@@ -92,8 +95,8 @@ class PaymentTests(TransactionTestCase):
         self.assertEqual(self.count(key="same"), 2)
 
     def test_a_repeat_after_the_first_answer_gets_that_answer(self):
-        """Which is why both forms look right when they are tried by hand."""
-        for path in (NAIVE, GET_OR_CREATE):
+        """Which is why all three look right when they are tried by hand."""
+        for path in (NAIVE, GET_OR_CREATE, ONCE):
             with self.subTest(path):
                 first, repeat = self.post(path, path), self.post(path, path)
                 self.assertEqual((repeat.status_code, repeat.json()), (201, first.json()))
@@ -111,6 +114,38 @@ class PaymentTests(TransactionTestCase):
         self.assertEqual((first.status_code, repeat.status_code), (201, 201))
         self.assertNotEqual(first.json()["id"], repeat.json()["id"])
         self.assertEqual(self.count(key="same"), 2)
+
+    def test_once_a_repeat_on_the_way_is_told_to_wait_and_then_gets_the_first_answer(self):
+        first, repeat = self.post_with_a_repeat_on_the_way(ONCE, "together")
+        self.assertEqual((first.status_code, repeat.status_code), (201, 409))
+        self.assertEqual(repeat["Retry-After"], "2")
+        again = self.post(ONCE, "together")
+        self.assertEqual((again.status_code, again.content), (201, first.content))
+        self.assertEqual(again["Idempotent-Replayed"], "true")
+        self.assertEqual(self.count(key="together"), 1)
+
+    def test_once_a_payment_that_fails_is_made_by_the_repeat(self):
+        with (
+            mock.patch.object(card_network, "authorise", side_effect=TimeoutError),
+            self.assertLogs("django.request", "ERROR"),
+        ):
+            self.assertEqual(self.post(ONCE, "fails").status_code, 500)
+        self.assertEqual(self.post(ONCE, "fails").status_code, 201)
+        self.assertEqual(self.count(key="fails"), 1)
+
+    def test_once_the_card_network_hears_the_same_key_from_every_attempt(self):
+        keys = []
+        for outcome in (TimeoutError, None):
+            with mock.patch.object(card_network, "authorise", side_effect=outcome) as network:
+                self.post(ONCE, "card")
+            keys.append(network.call_args.kwargs["key"])
+        self.assertIsNotNone(keys[0])
+        self.assertEqual(keys[0], keys[1])
+
+    def test_once_another_payment_under_the_key_is_refused(self):
+        self.assertEqual(self.post(ONCE, "other").status_code, 201)
+        self.assertEqual(self.post(ONCE, "other", {**PAYMENT, "amount": "99.00"}).status_code, 422)
+        self.assertEqual(self.count(key="other"), 1)
 
     def test_the_service_says_that_it_is_up(self):
         self.assertEqual(self.client.get("/healthz").status_code, 200)

@@ -10,7 +10,7 @@ ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").spl
 
 ROOT_URLCONF = "shop.urls"
 WSGI_APPLICATION = "shop.wsgi.application"
-INSTALLED_APPS = ["rest_framework", "payments"]
+INSTALLED_APPS = ["rest_framework", "oncegate.django", "payments"]
 MIDDLEWARE = ["django.middleware.common.CommonMiddleware"]
 
 DATABASES = {
@@ -33,6 +33,9 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "UNAUTHENTICATED_USER": None,  # the default would need django.contrib.auth
 }
+
+# What a gateway in front proves its claims by, if there is one that knows it.
+ONCEGATE = {"trust_gateway": os.environ.get("ONCEGATE_SECRET")}
 
 LOGGING = {
     "version": 1,

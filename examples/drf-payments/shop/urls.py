@@ -9,6 +9,7 @@ urlpatterns = [
     path("api/payments/<int:payment_id>", views.show_payment, name="payment"),
     path("api/naive/payments", views.create_payment_naive),
     path("api/get-or-create/payments", views.create_payment_get_or_create),
+    path("api/once/payments", views.create_payment_once),
     path("count", views.count_payments),
     path("healthz", views.healthz),
 ]

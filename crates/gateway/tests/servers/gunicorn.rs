@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use super::postgres::PostgresServer;
 use super::process::ServerProcess;
@@ -20,6 +20,9 @@ const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drf-p
 /// The database it uses in our PostgreSQL.
 const DATABASE: &str = "payments";
 
+/// How many processes serve it, as its own settings say.
+const WORKERS: usize = 4;
+
 /// Longest wait until a worker answers the first request.
 const HEALTH_LIMIT: Duration = Duration::from_secs(60);
 
@@ -28,6 +31,9 @@ pub(crate) struct Project {
     environment: VirtualEnvironment,
     postgres: PostgresServer,
 }
+
+/// The Python package that guards one of its views, as its sources lie in the repository.
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/python/src");
 
 /// The project, being served on a loopback port.
 pub(crate) struct GunicornServer {
@@ -70,14 +76,31 @@ impl Project {
         self.postgres.execute(DATABASE, statement)
     }
 
-    /// Makes the tables and serves the project.
+    /// The database as `oncegate` is told of it.
+    pub(crate) fn store(&self) -> String {
+        let (user, password, port) = (self.postgres.user(), self.postgres.password(), self.postgres.port());
+        format!("postgres://{user}:{password}@127.0.0.1:{port}/{DATABASE}")
+    }
+
+    /// Makes the database anew.
+    ///
+    /// # Errors
+    ///
+    /// Somebody still uses it.
+    pub(crate) fn empty_database(&self) -> anyhow::Result<()> {
+        self.postgres.execute("postgres", &format!("DROP DATABASE {DATABASE}"))?;
+        self.postgres.create_database(DATABASE)
+    }
+
+    /// Makes the tables and serves the project, with these variables in its environment.
     ///
     /// # Errors
     ///
     /// The tables cannot be made, or Gunicorn does not start or does not answer.
-    pub(crate) fn serve(&self) -> anyhow::Result<GunicornServer> {
+    pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> anyhow::Result<GunicornServer> {
         self.manage("migrate")?;
         let mut gunicorn = self.program("gunicorn");
+        gunicorn.envs(variables.iter().copied());
         // The kernel chooses a free port and Gunicorn logs which; everything else is in the project's own settings.
         gunicorn.args(["--bind", "127.0.0.1:0"]).env_remove("GUNICORN_CMD_ARGS");
         // SIGQUIT ends it at once; SIGTERM would wait for idle connections.
@@ -99,7 +122,9 @@ impl Project {
             .env("DATABASE_USER", self.postgres.user())
             .env("DATABASE_PASSWORD", self.postgres.password())
             .env_remove("ALLOWED_HOSTS")
+            .env("PYTHONPATH", PACKAGE)
             .env_remove("PAYMENT_DELAY_MS")
+            .env_remove("ONCEGATE_SECRET")
             // The sources stay as they are.
             .env("PYTHONDONTWRITEBYTECODE", "1");
         program
@@ -112,6 +137,15 @@ impl GunicornServer {
     /// The address of a path of the service.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// The processes that serve requests, as many as there should be, the longest-lived first; a killed one is there
+    /// until its successor is.
+    pub(crate) fn workers(&self) -> Vec<Pid> {
+        let log = self.process.log();
+        let booted = log.lines().filter_map(|line| line.split_once("Booting worker with pid: "));
+        let mut workers: Vec<_> = booted.filter_map(|(_, id)| Pid::from_raw(id.parse().ok()?)).collect();
+        workers.split_off(workers.len().saturating_sub(WORKERS))
     }
 
     /// Gunicorn listens before its workers have loaded the project; the first answer says that one has.

@@ -16,6 +16,9 @@ use crate::{
 /// Where Debian's PostgreSQL has its socket.
 pub(crate) const SOCKETS: &str = "/var/run/postgresql";
 
+/// What pip builds our own package with.
+const BUILDER: &str = "hatchling==1.33.0";
+
 /// Where pip finds the packages, since a machine of its own has no way out.
 fn packages() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("walk-packages")
@@ -33,7 +36,7 @@ pub(crate) fn download() {
         let mut pip = environment.program("python");
         pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]);
         pip.args(options).arg("--find-links").arg(packages()).arg("--dest").arg(packages());
-        pip.arg("--requirement").arg(&requirements);
+        pip.arg("--requirement").arg(&requirements).arg(BUILDER);
         program::run(pip)
     };
     // What is complete needs no network.
