@@ -45,9 +45,9 @@ histories count='10000':
 crash kills='20':
     ONCEGATE_KILLS={{kills}} cargo test --package oncegate --features crash-points --test crash -- --nocapture
 
-# The Django example, stormed with 100 keys x 300 repeats, directly and through the gate.
+# The Django example, stormed with 100 keys x 300 repeats, directly and through the gate; a worker is killed 20 times.
 storm-drf:
-    ONCEGATE_STORM_FULL=1 cargo test --package oncegate --test drf_payments -- --nocapture
+    ONCEGATE_STORM_FULL=1 ONCEGATE_KILLS=20 cargo test --package oncegate --test drf_payments -- --nocapture
 
 # The Python package, with a worker killed 20 times at each step and storms of 100 keys x 300 repeats.
 client-full versions='pinned':
