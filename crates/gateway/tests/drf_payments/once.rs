@@ -1,6 +1,7 @@
 //! The right form: by itself, and behind a gate that it knows or does not know.
 
 use crate::{
+    http::get,
     process::Gate,
     servers::gunicorn::{GunicornServer, Project},
     storm::{KEYS_NOT_PAID_ONCE, Size, serve_example, storm, through},
@@ -63,6 +64,14 @@ fn behind_a_gate_that_it_does_not_know_the_right_form_keeps_records_of_its_own()
     let size = Size::of(10, 50);
     assert_paid_once(&project, &backend, &through(&gate, ONCE), size)?;
     assert_eq!(records(&project)?, format!("{keys}|{keys}|0", keys = size.keys));
+
+    // A secret that the project does not have proves nothing to it: both guard, and the gate counts that it was alone.
+    let gate = self::gate(&project, &backend, &known());
+    let report = storm(&backend, &through(&gate, ONCE), Size { keys: 2, repeats: 20 }, &[])?;
+    assert_eq!((&*report.verdict.judgement, report.executions), ("innocent", 2), "{}", report.verdict.line);
+    assert_eq!(records(&project)?, format!("{keys}|{keys}|0", keys = size.keys + 2));
+    let metrics = get(&gate.admin, "/metrics", "").body;
+    assert!(metrics.contains("\noncegate_uncooperative_responses_total 2\n"), "{metrics}");
     Ok(())
 }
 
