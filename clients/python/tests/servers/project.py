@@ -1,7 +1,5 @@
 """The project beside this file, with a database of its own, run by manage.py and served by Gunicorn."""
 
-import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -9,34 +7,20 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from client import Client
+from servers.database import Database
 from servers.process import ServerProcess
 
 TESTS = Path(__file__).parent.parent
-NUMBERS = itertools.count(1)
 
 
-class Project:
-    """A context manager that stops what it has served. Its database is empty, or a copy of another's."""
-
-    def __init__(self, postgres, template="template1"):
-        self.postgres = postgres
-        self.database = f"project_{next(NUMBERS)}"
-        self.servers = []
-        with postgres.connect() as connection:
-            connection.execute(f"CREATE DATABASE {self.database} TEMPLATE {template}")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for server in self.servers:
-            server.stop()
+class Project(Database):
+    """Django's project."""
 
     def manage(self, *command, **variables):
         """Runs one of Django's commands to its end, and answers what it printed."""
         program = [sys.executable, "-m", "django", *command]
         done = subprocess.run(
-            program, cwd=TESTS, env=self._environment(variables), stdin=subprocess.DEVNULL,
+            program, cwd=TESTS, env=self.environment(variables), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout
@@ -47,32 +31,13 @@ class Project:
         command = [Path(sys.executable).with_name("gunicorn"), "--bind=127.0.0.1:0", f"--workers={workers}"]
         command += ["--worker-class=gthread", "--threads=4", "--preload", "--keep-alive=75", "--backlog=2048"]
         command += ["--no-control-socket", "project.wsgi"]
-        server = ServerProcess(command, listening_at, signal.SIGKILL, cwd=TESTS, env=self._environment(variables))
+        server = ServerProcess(command, listening_at, signal.SIGKILL, cwd=TESTS, env=self.environment(variables))
         self.servers.append(server)
         return Client(server.found)
 
-    def query(self, statement, *values):
-        """The rows of a statement, asked of the database itself."""
-        with self.postgres.connect(self.database) as connection:
-            cursor = connection.execute(statement, values)
-            return cursor.fetchall() if cursor.description else None
-
-    def payments(self):
-        """How many payments there are, by key."""
-        return dict(self.query("SELECT key, count(*) FROM project_payment GROUP BY key"))
-
-    def _environment(self, variables):
-        return {
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "project.settings",
-            "DATABASE_HOST": "127.0.0.1",
-            "DATABASE_PORT": str(self.postgres.port),
-            "DATABASE_NAME": self.database,
-            "DATABASE_USER": "postgres",
-            "DATABASE_PASSWORD": self.postgres.password,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **variables,
-        }
+    def environment(self, variables):
+        """With its settings."""
+        return super().environment({"DJANGO_SETTINGS_MODULE": "project.settings", **variables})
 
 
 def listening_at(line):

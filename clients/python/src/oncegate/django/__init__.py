@@ -7,7 +7,7 @@ INSTALLED_APPS = [..., "oncegate.django"]
 def create_payment(request): ...
 """
 
-from oncegate.django.attempt import Attempt
+from oncegate.attempt import Attempt
 from oncegate.django.decorator import exempt, idempotent
 from oncegate.django.middleware import IdempotencyMiddleware
 from oncegate.django.signals import answered

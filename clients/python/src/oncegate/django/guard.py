@@ -14,13 +14,16 @@ from typing import Any
 from django.db import Error, InterfaceError, OperationalError, connections, transaction
 from django.http import HttpRequest, HttpResponse
 
-from oncegate import gateway, problem, verb
-from oncegate.django.answer import problem_response, told_response
-from oncegate.django.attempt import Attempt
+from oncegate import problem, verb
+from oncegate.answer import problem_answer, told_answer
+from oncegate.attempt import Attempt, attempt_of, gateway_attempt
+from oncegate.django.answer import response_of
 from oncegate.django.connection import claims_connection
 from oncegate.django.options import Options
-from oncegate.django.reading import Reading, Refused, read, read_key
+from oncegate.django.reading import read
 from oncegate.django.signals import answered
+from oncegate.problem import Problem
+from oncegate.reading import Reading, Refused, read_key
 from oncegate.replay import EXPIRES, http_date, kept_headers
 from oncegate.status import Disposition, disposition
 from oncegate.verb import Claim, Fenced, sqlstate
@@ -68,7 +71,7 @@ class Guard:
         if call.request.method not in self.options.methods:
             return call.execute()
         try:
-            key = read_key(call.request, self.options)
+            key = read_key(call.request.headers.get(self.options.header), self.options.header)
             if key is not None:
                 return self._guarded(call, read(call.request, call.caller, key, self.options))
             if self.options.required:
@@ -119,8 +122,8 @@ class Guard:
         if claim.outcome == "mismatch":
             with claims_connection(self.options.using).cursor() as cursor:
                 first_use = verb.first_use(cursor, claim.record)
-        names = {"completed": "replayed", "rules_changed": "mismatch"}
-        return names.get(claim.outcome, claim.outcome), told_response(claim, first_use)
+        outcome, answer = told_answer(claim, first_use)
+        return outcome, response_of(answer)
 
     def record_says(self, reading: Reading | None) -> HttpResponse:
         """The answer of an attempt that was fenced off: never its own."""
@@ -151,13 +154,7 @@ class Guard:
 
     def gateway_attempt(self, request: HttpRequest) -> Attempt | None:
         """The claim of a gateway in front, if the request proves that it comes from there."""
-        if not gateway.is_trusted(self.options.gateway_secrets, request.headers.get(gateway.SECRET, "")):
-            return None
-        try:
-            record, fence = uuid.UUID(request.headers[gateway.RECORD]), int(request.headers[gateway.FENCE])
-            return Attempt(record, fence, int(request.headers.get(gateway.ATTEMPT, "1")))
-        except (KeyError, ValueError):
-            return None
+        return gateway_attempt(request.headers, self.options.gateway_secrets)
 
     def _noted(self, call: Call, outcome: str, response: HttpResponse) -> HttpResponse:
         match = call.request.resolver_match
@@ -269,8 +266,6 @@ class Execution:
         return None
 
 
-def attempt_of(claim: Claim) -> Attempt:
-    """The right to execute of a claim that has acquired."""
-    assert claim.fence is not None
-    assert claim.attempt is not None
-    return Attempt(claim.record, claim.fence, claim.attempt)
+def problem_response(told: Problem) -> HttpResponse:
+    """A problem document."""
+    return response_of(problem_answer(told))

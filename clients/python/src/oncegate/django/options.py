@@ -1,89 +1,27 @@
 """How a view is guarded: the decorator's arguments, over the setting ONCEGATE, over the defaults."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from oncegate.fingerprint import Rules
-from oncegate.gateway import secret_fault
-from oncegate.replay import STORED_BODY_BYTES_MAX, may_be_kept
+from oncegate import options as core
+from oncegate.options import OptionInvalid, chosen_options
 
 
 @dataclass(frozen=True)
-class Options:
-    """Each may be a key of the setting ONCEGATE and, but for `trust_gateway`, an argument of the decorator."""
+class Options(core.Options):
+    """Each may be a key of the setting ONCEGATE and an argument of the decorator. By default, callers are told apart
+    by the authenticated user, else by the Authorization header."""
 
-    methods: tuple[str, ...] = ("POST", "PATCH")
-    """The guarded methods; PUT and DELETE may be added."""
-    required: bool = False
-    """Whether a request without a key is refused (400) or executed unguarded."""
-    header: str = "Idempotency-Key"
-    """The request header with the key."""
-    lease: float = 40.0
-    """Seconds until a worker that died may be taken over from: above Gunicorn's `timeout`, 30 s by default."""
-    retention: float = 86400.0
-    """Seconds that a record lives; after them the key is new."""
-    enter: bool = False
-    """Claim in the view's own transaction: one commit, but only for views that call no other service."""
-    scope: Callable[[Any], str | None] | None = None
-    """Answers what identifies the caller; by default the authenticated user, else the Authorization header."""
-    anonymous: str = "share"
-    """Callers that nothing identifies share one scope (`share`), or are refused (`reject`)."""
-    ignore: tuple[str, ...] = ()
-    """JSON pointers to what may differ in a repeat."""
-    replay_headers: tuple[str, ...] = ()
-    """Response headers that replays carry besides the usual ones."""
-    stored_body_bytes_max: int = STORED_BODY_BYTES_MAX
-    """A longer response is not kept: repeats get 410, and do not execute."""
     using: str = "default"
     """The database that has the schema `oncegate` and the view's tables."""
-    trust_gateway: str | Sequence[str] | None = None
-    """A secret, or several while it changes. A request that has it in `Oncegate-Secret` was claimed by a gateway in
-    front: it is only completed."""
-
-    @property
-    def gateway_secrets(self) -> Sequence[str]:
-        """The secrets of `trust_gateway`."""
-        if self.trust_gateway is None:
-            return ()
-        return (self.trust_gateway,) if isinstance(self.trust_gateway, str) else self.trust_gateway
-
-    def rules(self) -> Rules:
-        """By what requests are compared."""
-        return Rules(ignore=self.ignore)
 
 
 def options(overrides: dict[str, Any]) -> Options:
     """The options of one view; what cannot be kept is refused when the view is first called."""
-    configured = getattr(settings, "ONCEGATE", {})
-    known = [option.name for option in fields(Options)]
-    for name in [*configured, *overrides]:
-        if name not in known:
-            close = get_close_matches(name, known, 1)
-            raise ImproperlyConfigured(f"ONCEGATE has no {name!r}" + (f": did you mean {close[0]!r}?" if close else ""))
-    chosen = replace(Options(), **{**configured, **overrides})
-    chosen = replace(chosen, methods=tuple(method.upper() for method in chosen.methods), ignore=tuple(chosen.ignore))
-    _check(chosen)
-    return chosen
-
-
-def _check(chosen: Options) -> None:
-    if not 0.1 <= chosen.lease <= 3600:
-        raise ImproperlyConfigured(f"ONCEGATE lease {chosen.lease} s is out of range: 0.1 to 3600 are allowed")
-    if not chosen.lease <= chosen.retention <= 400 * 86400:
-        raise ImproperlyConfigured(
-            f"ONCEGATE retention {chosen.retention} s is out of range: from the lease to 400 days are allowed"
-        )
-    if chosen.anonymous not in ("share", "reject"):
-        raise ImproperlyConfigured(f"ONCEGATE anonymous {chosen.anonymous!r} is not known: share and reject are")
-    for secret in chosen.gateway_secrets:
-        if fault := secret_fault(secret):
-            raise ImproperlyConfigured(f"ONCEGATE trust_gateway {fault}")
-    if ignored := {"GET", "HEAD", "OPTIONS"}.intersection(chosen.methods):
-        raise ImproperlyConfigured(f"ONCEGATE methods has {ignored.pop()}, which is safe to repeat as it is")
-    if never := [name for name in chosen.replay_headers if not may_be_kept(name)]:
-        raise ImproperlyConfigured(f"ONCEGATE replay_headers has {never[0]!r}, which belongs to the first exchange")
+    try:
+        return chosen_options(Options(), {**getattr(settings, "ONCEGATE", {}), **overrides})
+    except OptionInvalid as error:
+        raise ImproperlyConfigured(f"ONCEGATE {error}") from None

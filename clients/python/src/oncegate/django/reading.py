@@ -1,6 +1,5 @@
-"""What a claim needs of a request: key, scope, fingerprint."""
+"""What a claim needs of a request of Django."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured, RequestDataTooBig
@@ -8,65 +7,35 @@ from django.http import HttpRequest
 from django.http.request import RawPostDataException
 from django.utils.encoding import escape_uri_path
 
-from oncegate import problem
+from oncegate import problem, reading
 from oncegate.django.options import Options
-from oncegate.fingerprint import BodyTooLarge, fingerprint
-from oncegate.key import KeyInvalid, parse_key
-from oncegate.problem import Problem
-from oncegate.scope import scope_part, scope_text
-
-
-class Refused(Exception):
-    """The request is answered with this problem, and nothing is executed."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.name)
-        self.problem = problem
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The arguments of a claim."""
-
-    scope: str
-    key: str
-    fingerprint: bytes
-    operation: str
-
-
-def read_key(request: HttpRequest, options: Options) -> str | None:
-    """The key, None without one; Refused when it cannot be read."""
-    value = request.headers.get(options.header)
-    if value is None:
-        return None
-    try:
-        return parse_key(value)
-    except KeyInvalid as error:
-        refusal = problem.key_repeated(options.header)
-        raise Refused(refusal if error.repeated else problem.key_invalid(options.header, str(error))) from None
+from oncegate.reading import Reading, Received, Refused
+from oncegate.scope import scope_part
 
 
 def read(request: HttpRequest, caller: Any, key: str, options: Options) -> Reading:
     """`caller` is the request that knows its user: DRF's own, or Django's."""
-    path = escape_uri_path(request.path)
-    try:
-        compared = fingerprint(
-            options.rules(),
-            method=request.method or "",
-            path=path,
-            query=request.META.get("QUERY_STRING", ""),
-            content_type=request.META.get("CONTENT_TYPE", "").encode("latin-1", "replace"),
-            coding=request.META.get("HTTP_CONTENT_ENCODING", "").encode("latin-1", "replace"),
-            body=_body(request),
-        )
-    except (BodyTooLarge, RequestDataTooBig):
-        raise Refused(problem.request_too_large()) from None
-    return Reading(_scope(request, caller, options), key, compared, f"{request.method} {path}")
+    received = Received(
+        method=request.method or "",
+        path=escape_uri_path(request.path),
+        query=request.META.get("QUERY_STRING", ""),
+        content_type=_octets(request, "CONTENT_TYPE"),
+        coding=_octets(request, "HTTP_CONTENT_ENCODING"),
+        body=_body(request),
+    )
+    return reading.read(received, key, _caller(request, caller, options), options)
+
+
+def _octets(request: HttpRequest, name: str) -> bytes:
+    value: str = request.META.get(name, "")
+    return value.encode("latin-1", "replace")
 
 
 def _body(request: HttpRequest) -> bytes:
     try:
         return bytes(request.body)
+    except RequestDataTooBig:
+        raise Refused(problem.request_too_large()) from None
     except RawPostDataException:
         raise ImproperlyConfigured(
             "the request's body was read before the guarded view, so nobody can tell what it was; "
@@ -74,22 +43,14 @@ def _body(request: HttpRequest) -> bytes:
         ) from None
 
 
-def _scope(request: HttpRequest, caller: Any, options: Options) -> str:
+def _caller(request: HttpRequest, caller: Any, options: Options) -> list[str]:
+    """What the scope function says; by default the user that was authenticated, else the digest of the credential."""
     if options.scope is not None:
         value = options.scope(caller)
-        parts = [] if value is None else [scope_part("scope", value.encode())]
-    else:
-        parts = _caller(request, caller)
-    if not parts and options.anonymous == "reject":
-        raise Refused(problem.scope_missing())
-    return scope_text(parts)
-
-
-def _caller(request: HttpRequest, caller: Any) -> list[str]:
-    """The user that was authenticated, else the digest of the credential."""
+        return [] if value is None else [scope_part("scope", value.encode())]
     user = getattr(caller, "user", None)
     if user is not None and getattr(user, "is_authenticated", False) and user.pk is not None:
         return [scope_part("user", str(user.pk).encode())]
-    if authorization := request.META.get("HTTP_AUTHORIZATION"):
-        return [scope_part("authorization", authorization.encode("latin-1", "replace"), credential=True)]
+    if authorization := _octets(request, "HTTP_AUTHORIZATION"):
+        return [scope_part("authorization", authorization, credential=True)]
     return []

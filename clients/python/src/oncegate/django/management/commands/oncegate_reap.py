@@ -6,8 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connections
 
-REAP = "SELECT oncegate.reap(%s)"
-ROWS = 1000
+from oncegate.reap import reap
 
 
 class Command(BaseCommand):
@@ -23,19 +22,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """One pass, or one after the other."""
         while True:
-            self.stdout.write(f"{reap_all(options['database'])} records reaped")
+            with connections[options["database"]].cursor() as cursor:
+                self.stdout.write(f"{reap(cursor)} records reaped")
             if options["every"] is None:
                 return
             time.sleep(options["every"])
-
-
-def reap_all(database: str) -> int:
-    """Batch after batch, each a transaction of its own, until one finds nothing more to do."""
-    reaped = 0
-    while True:
-        with connections[database].cursor() as cursor:
-            cursor.execute(REAP, (ROWS,))
-            batch = int(cursor.fetchone()[0])
-        reaped += batch
-        if batch < ROWS:
-            return reaped
