@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -48,6 +49,9 @@ class Client:
         try:
             connection.request(method, path, body, fields)
             response = connection.getresponse()
+            if response.status == 500:
+                # Uvicorn closes the connection behind it, and does not say so.
+                self.kept.connection = None
             names = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, names, response.read())
         except (OSError, http.client.HTTPException):
@@ -73,6 +77,12 @@ class Client:
         with ThreadPoolExecutor(min(PARALLEL_MAX, len(wanted))) as pool:
             came = list(pool.map(lambda key: (key, self.post(path, key, **options)), wanted))
         return {key: [answer for other, answer in came if other == key] for key in keys}
+
+    def outcomes(self):
+        """What the server has counted, by route and outcome."""
+        text = self.post("/metrics", method="GET").body.decode()
+        found = re.findall(r'^oncegate_requests_total\{outcome="(\w+)",route="(.*)"\} (\d+)', text, re.MULTILINE)
+        return {(route, outcome): int(times) for outcome, route, times in found}
 
     def _connection(self):
         if getattr(self.kept, "connection", None) is None:

@@ -219,3 +219,16 @@ def test_the_migration_notes_itself_as_the_gateway_would(shop):
     shop.manage("migrate", "oncegate", "zero")
     shop.manage("migrate")
     assert shop.query("SELECT count(*) FROM oncegate.migrations") == [(len(noted),)], "it finds nothing left to do"
+
+
+def test_requests_are_counted_by_route_and_outcome(shop, key):
+    client = shop.serve(workers=1)
+    pay = [("1", {}), ("1", {}), ("1", {"amount": 6}), ("1,2", {}), (None, {}), ("2", {"fail": "bug"})]
+    for form in ("inside", "entered"):
+        for which, payment in pay:
+            client.post(f"/{form}", which and f"{key}-{form}-{which}", payment)
+    client.post("/unguarded", key)
+    expected = {"executed": 2, "replayed": 1, "mismatch": 1, "rejected": 1, "bypassed": 1}
+    assert client.outcomes() == {
+        (form, outcome): times for form in ("inside", "entered") for outcome, times in expected.items()
+    }

@@ -29,5 +29,6 @@ urlpatterns = [
     path("lengthy", views.lengthy),
     path("streams", views.streams),
     path("rolls-back", views.rolls_back),
+    path("metrics", views.metrics),
     path("healthz", views.healthz),
 ]

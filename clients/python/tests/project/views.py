@@ -8,6 +8,7 @@ from django.utils.decorators import method_decorator
 from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
+from prometheus_client import generate_latest
 from rest_framework.decorators import action, api_view
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.response import Response
@@ -186,6 +187,10 @@ def rolls_back(request):
     payment = pay(request)
     transaction.set_rollback(True)
     return Response(payment, 201)
+
+
+def metrics(request):
+    return HttpResponse(generate_latest())
 
 
 def healthz(request):

@@ -67,7 +67,7 @@ class Guard:
         if hasattr(call.request, "oncegate"):
             return call.execute()
         if attempt := self.gateway_attempt(call.request):
-            return self._noted(call, "executed", Execution(self, call, None, attempt).run())
+            return self._executed(call, Execution(self, call, None, attempt))
         if call.request.method not in self.options.methods:
             return call.execute()
         try:
@@ -78,11 +78,12 @@ class Guard:
                 raise Refused(problem.key_missing(self.options.header))
         except Refused as refused:
             return self._noted(call, "rejected", problem_response(refused.problem))
-        return self._noted(call, "bypassed", call.execute())
+        self._note(call, "bypassed")
+        return call.execute()
 
     def _guarded(self, call: Call, reading: Reading) -> HttpResponse:
         if self.options.enter:
-            return self._noted(call, *Execution(self, call, reading, None).run_entered())
+            return self._entered(call, Execution(self, call, reading, None))
         try:
             claim = self._claim(reading)
         except (OperationalError, InterfaceError):
@@ -90,8 +91,21 @@ class Guard:
             return self._noted(call, "unavailable", problem_response(problem.store_unavailable()))
         if claim.outcome != "acquired":
             return self._noted(call, *self.told(claim))
-        execution = Execution(self, call, reading, attempt_of(claim))
-        return self._noted(call, "executed", execution.run())
+        return self._executed(call, Execution(self, call, reading, attempt_of(claim)))
+
+    def _entered(self, call: Call, execution: "Execution") -> HttpResponse:
+        try:
+            return self._noted(call, *execution.run_entered())
+        except Exception:
+            if execution.attempt is not None:
+                self._note(call, "executed")
+            raise
+
+    def _executed(self, call: Call, execution: "Execution") -> HttpResponse:
+        try:
+            return execution.run()
+        finally:
+            self._note(call, "executed")
 
     def _claim(self, reading: Reading) -> Claim:
         """Asks twice when the connection is lost: the owner makes the second recognise what the first has written."""
@@ -157,9 +171,12 @@ class Guard:
         return gateway_attempt(request.headers, self.options.gateway_secrets)
 
     def _noted(self, call: Call, outcome: str, response: HttpResponse) -> HttpResponse:
+        self._note(call, outcome)
+        return response
+
+    def _note(self, call: Call, outcome: str) -> None:
         match = call.request.resolver_match
         answered.send(type(self), request=call.request, route=match.route if match else "", outcome=outcome)
-        return response
 
 
 class Execution:
