@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from servers.postgres import PostgresServer  # noqa: E402
 from servers.project import Project  # noqa: E402
+from servers.service import Service  # noqa: E402
 
 # Who stops the tests stops their servers too.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -35,6 +36,21 @@ def project(postgres, migrated):
     """The project with a fresh database; `project.serve(...)` starts Gunicorn."""
     with Project(postgres, migrated) as project:
         yield project
+
+
+@pytest.fixture(scope="session")
+def prepared(postgres):
+    """The name of a database with the service's tables and ours."""
+    service = Service(postgres)
+    service.prepare()
+    return service.database
+
+
+@pytest.fixture
+def service(postgres, prepared):
+    """The service with a fresh database; `service.serve(...)` starts Uvicorn."""
+    with Service(postgres, prepared) as service:
+        yield service
 
 
 @pytest.fixture(scope="session")

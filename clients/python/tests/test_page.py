@@ -1,27 +1,36 @@
-"""docs/django.md, followed word for word in an empty folder."""
+"""The pages that begin with an empty folder, followed word for word in one."""
 
+import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import sys
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from oncegate.django.options import Options
-from servers.process import ServerProcess
+from client import Client
+from oncegate.django.options import Options as DjangoOptions
+from oncegate.options import Options
+from servers.process import ServerProcess, eventually
 from servers.project import listening_at
+from servers.service import running_on
 
 REPOSITORY = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SERVERS = {"gunicorn ": listening_at, "uvicorn ": running_on}
 
 
 @pytest.fixture
-def shop(postgres, tmp_path):
+def reader(postgres, tmp_path):
     """The reader's empty folder and database; ports are free ones, everything else is as the page says."""
     with postgres.connect() as connection:
+        connection.execute("DROP DATABASE IF EXISTS shop")
         connection.execute("CREATE DATABASE shop")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -33,6 +42,7 @@ def shop(postgres, tmp_path):
         "PGUSER": "postgres",
         "PGPASSWORD": postgres.password,
         "GUNICORN_CMD_ARGS": f"--bind=127.0.0.1:{port} --no-control-socket",
+        "UVICORN_PORT": str(port),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_COMPILE": "1",
     }
@@ -46,14 +56,38 @@ class Reader:
     def __init__(self, directory, port):
         self.directory, self.port = directory, port
         self.environment = dict(os.environ)
-        self.environment.pop("DJANGO_SETTINGS_MODULE", None)
+        # A reader's Python keeps what it has compiled: four workers that all compile a framework take long.
+        for ours in ("DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE"):
+            self.environment.pop(ours, None)
         self.server = None
+        self.has_installed = False
         self.printed = ""
 
+    def follow(self, page):
+        """Does it all, and compares what is shown; answers how often."""
+        compared = 0
+        for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+            if language == "sh":
+                self.printed = ""
+                for command in text.splitlines():
+                    self.type(command)
+            elif language == "python":
+                self.write(text)
+            else:
+                shown = "".join(".*" if part == "…" else re.escape(part) for part in re.split("(…)", text))
+                assert re.fullmatch(shown, self.printed), f"the page shows\n{text}\nand there came\n{self.printed}"
+                compared += 1
+        return compared
+
     def type(self, command):
-        if "gunicorn " in command and "pip" not in command:
+        if self.has_installed and ("-m venv" in command or "pip install" in command):
+            return
+        ready = next((ready for server, ready in SERVERS.items() if f".venv/bin/{server}" in command), None)
+        if ready is not None:
             options = {"cwd": self.directory, "env": self.environment}
-            self.server = ServerProcess(["sh", "-c", f"exec {command}"], listening_at, signal.SIGKILL, **options)
+            self.server = ServerProcess(["sh", "-c", f"exec {command}"], ready, signal.SIGKILL, **options)
+            # Uvicorn says that it runs before its workers listen.
+            eventually(self.is_answered)
             return
         done = subprocess.run(
             ["sh", "-c", command.replace(":8000/", f":{self.port}/")],
@@ -68,6 +102,10 @@ class Reader:
         assert done.returncode == 0, f"{command}\n{done.stdout}"
         self.printed += done.stdout if done.stdout.endswith("\n") else done.stdout + "\n"
 
+    def is_answered(self):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+
     def write(self, text):
         """A file is named in the first line; settings go to the end of what Django has made."""
         name = re.match(r"# (\S+)\n", text)[1]
@@ -79,27 +117,49 @@ class Reader:
             self.server.stop()
 
 
-def test_the_page_on_django_works_word_for_word(shop):
-    page = (REPOSITORY / "docs/django.md").read_text(encoding="utf-8")
-    compared = 0
-    for language, text in BLOCK.findall(page):
-        if language == "sh":
-            shop.printed = ""
-            for command in text.splitlines():
-                shop.type(command)
-        elif language == "python":
-            shop.write(text)
-        else:
-            shown = "".join(".*" if part == "…" else re.escape(part) for part in re.split("(…)", text))
-            assert re.fullmatch(shown, shop.printed), f"the page shows\n{text}\nand there came\n{shop.printed}"
-            compared += 1
-    assert compared == 1
+@pytest.mark.parametrize("page", ["docs/django.md", "docs/fastapi.md"])
+def test_a_page_works_word_for_word(reader, page):
+    assert reader.follow(REPOSITORY / page) == 1
 
 
-def test_the_page_has_every_option_with_its_default():
-    page = (REPOSITORY / "docs/django.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", page, re.MULTILINE))
-    shown = {option.name: option.default for option in fields(Options)}
+def test_the_example_of_fastapi_works_word_for_word_and_in_a_storm(reader, postgres, storm_size):
+    with postgres.connect() as connection:
+        connection.execute("DROP DATABASE IF EXISTS orders")
+    example = REPOSITORY / "examples/fastapi-orders"
+    reader.directory = reader.directory / "orders"
+    shutil.copytree(example, reader.directory)
+    # What it installs is here already.
+    (reader.directory / ".venv").symlink_to(sys.prefix)
+    reader.has_installed = True
+    assert reader.follow(example / "README.md") == 1
+
+    client, (count, repeats) = Client(f"127.0.0.1:{reader.port}"), storm_size
+    ordered = {}
+    for path in ("/api/naive/orders", "/api/orders"):
+        keys = [f"storm-{path.count('naive')}-{number}" for number in range(count)]
+        came = client.storm(path, keys, repeats, payment={"item": "teapot", "quantity": 1})
+        made = [client.post(f"/count?key={key}", method="GET").json["count"] for key in keys]
+        statuses = Counter(answer.status for answers in came.values() for answer in answers)
+        print(f"{path}: {sum(made)} orders of {count} keys x {repeats}, answers {dict(statuses)}")
+        ordered[path] = made, statuses.keys()
+    naive, right = ordered.values()
+    assert max(naive[0]) > 1, "the usual form orders twice"
+    assert right == ([1] * count, {201, 409} & right[1])
+
+
+def test_the_example_of_fastapi_pins_what_it_is_tested_with():
+    text = (REPOSITORY / "examples/fastapi-orders/requirements.txt").read_text(encoding="utf-8")
+    pinned = re.findall(r"^(\w+)(?:\[\w+\])?==(\S+)", text, re.MULTILINE)
+    assert len(pinned) == 4
+    tested = (REPOSITORY / "clients/python/tests/requirements.txt").read_text(encoding="utf-8")
+    for name, version in pinned:
+        assert re.search(rf"^{name}(\[\w+\])?=={version}", tested, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(("page", "options"), [("docs/django.md", DjangoOptions), ("docs/fastapi.md", Options)])
+def test_a_page_has_every_option_with_its_default(page, options):
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", (REPOSITORY / page).read_text(encoding="utf-8"), re.MULTILINE))
+    shown = {option.name: option.default for option in fields(options)}
     assert rows.keys() == shown.keys()
     for name, default in rows.items():
         value = default.strip("`").replace("1 MiB", str(1024 * 1024))

@@ -56,6 +56,10 @@ class ServerProcess:
         # The log ends when the last child has ended.
         self._reader.join(STOP_SECONDS_MAX)
 
+    def terminate(self):
+        """Asks it to end, as whoever deploys does."""
+        self._process.terminate()
+
     def _follow(self, ready):
         for line in self._process.stderr:
             self.log.append(line)

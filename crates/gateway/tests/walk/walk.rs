@@ -60,7 +60,7 @@ impl Walk {
 
     /// Executes a command and returns what it printed, which is what it has printed until now if it goes on.
     fn execute(&mut self, block: &Block, command: &str) -> String {
-        if ELSEWHERE.iter().any(|exception| exception.page == block.page && exception.words == words(command)) {
+        if ELSEWHERE.iter().any(|exception| exception.covers(&block.page, words(command))) {
             return String::new();
         }
         let typed = self.place.words(command);
@@ -102,7 +102,7 @@ pub(crate) fn is_walked(block: &Block) -> bool {
     match block.kind {
         Kind::Commands => command::split(&block.text)
             .iter()
-            .any(|command| !ELSEWHERE.iter().any(|each| each.page == block.page && each.words == words(command))),
+            .any(|command| !ELSEWHERE.iter().any(|exception| exception.covers(&block.page, words(command)))),
         Kind::Transcript | Kind::Configuration => true,
         Kind::Output | Kind::Foreign | Kind::Sessions => false,
     }
@@ -110,12 +110,12 @@ pub(crate) fn is_walked(block: &Block) -> bool {
 
 /// Whether this is what the exception speaks of.
 pub(crate) fn needs(block: &Block, exception: &Exception) -> bool {
-    let says = match block.kind {
-        Kind::Commands => command::split(&block.text).iter().any(|command| words(command) == exception.words),
-        Kind::Foreign => block.text.lines().next() == Some(exception.words),
+    let covers = |words: &str| exception.covers(&block.page, words);
+    match block.kind {
+        Kind::Commands => command::split(&block.text).iter().any(|command| covers(words(command))),
+        Kind::Foreign => block.text.lines().next().is_some_and(covers),
         Kind::Transcript | Kind::Configuration | Kind::Output | Kind::Sessions => false,
-    };
-    says && block.page == exception.page
+    }
 }
 
 /// The commands of a transcript, each with what it prints.
