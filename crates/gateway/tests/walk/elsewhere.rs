@@ -38,6 +38,7 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("CONTRIBUTING.md", "scripts/test fmt clippy", IN_CI),
     exception("CONTRIBUTING.md", "cargo build", BUILDS),
     exception("CONTRIBUTING.md", "cargo test -p oncegate-core --all-features", "`scripts/test` runs these tests too"),
+    exception("docs/celery.md", WHOLE_PAGE, "clients/python/tests/test_celery.py runs its tasks"),
     exception("docs/django.md", WHOLE_PAGE, IN_PYTHON),
     exception("docs/fastapi.md", WHOLE_PAGE, IN_PYTHON),
     exception("examples/fastapi-orders/README.md", WHOLE_PAGE, IN_PYTHON),
