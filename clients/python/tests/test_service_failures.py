@@ -138,6 +138,14 @@ def test_a_role_with_no_right_but_that_of_applications_is_enough(service):
     assert service.query("SELECT count(*) FROM oncegate.records WHERE key = 'fails'") == [(0,)]
 
 
+def test_an_engine_that_commits_each_statement_is_refused(service):
+    client = service.serve(EXECUTION_OPTIONS=json.dumps({"isolation_level": "AUTOCOMMIT"}))
+    for path in ("/inside", "/entered", "/unguarded"):
+        assert client.post(path, "key").status == 500
+    assert service.payments() == {}
+    eventually(lambda: "the engine is in AUTOCOMMIT" in service.log())
+
+
 def test_without_its_schema_nothing_is_executed(service):
     client = service.serve()
     service.query("ALTER SCHEMA oncegate RENAME TO elsewhere")

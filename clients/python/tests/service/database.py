@@ -1,5 +1,6 @@
 """The database, and what a payment leaves behind."""
 
+import json
 import os
 
 from sqlalchemy import URL
@@ -17,6 +18,7 @@ engine = create_async_engine(
     ),
     pool_size=int(os.environ.get("POOL_SIZE", "5")),
     max_overflow=0,
+    execution_options=json.loads(os.environ.get("EXECUTION_OPTIONS", "{}")),
 )
 
 

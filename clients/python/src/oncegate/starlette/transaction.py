@@ -5,9 +5,11 @@ what was written is durable when the answer is, and never without it.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 Result = TypeVar("Result")
@@ -94,6 +96,8 @@ class Transaction:
         if self._connection is None:
             self._connection = self.database.engine.sync_engine.connect()
             self._connection.begin()
+            if getattr(self._connection.connection.dbapi_connection, "autocommit", False):
+                raise RuntimeError("the engine is in AUTOCOMMIT, where nothing commits together: give us another")
             event.listen(self._connection, "commit", self._refuse_commit)
         return self._connection
 
@@ -109,16 +113,17 @@ class Transaction:
 
     async def rollback(self) -> None:
         """Undoes what there is; the next statement begins another."""
+        # The savepoint first, though the transaction would take it along: SQLAlchemy warns of the other order.
+        with suppress(SQLAlchemyError):
+            await self._joined().rollback()
         await self._joined().run_sync(lambda _: self._end(is_kept=False))
-        await self._joined().rollback()
 
     async def close(self) -> None:
         """Undoes what was not committed, and refuses what comes then."""
+        if self._session is not None:
+            await self.rollback()
+            await self._session.close()
         self.is_over = True
-        if self._session is None:
-            return
-        await self._joined().run_sync(lambda _: self._end(is_kept=False))
-        await self._joined().close()
 
     def _joined(self) -> AsyncSession:
         if self._session is None:
