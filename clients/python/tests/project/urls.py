@@ -23,6 +23,7 @@ urlpatterns = [
     path("plain-view", views.PlainView.as_view()),
     path("plain-unguarded", views.plain_unguarded),
     path("exempted", views.exempted),
+    path("waits", views.waits),
     path("entered", views.entered),
     path("strict", views.strict),
     path("returns", views.returns),

@@ -148,6 +148,18 @@ def exempted(request):
 
 
 @api_view(["POST"])
+def waits(request):
+    """What repeats often do instead: each waits for a lock, in a thread of a worker. For scripts/bench-waiting."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [request.headers["Idempotency-Key"]]
+            )
+        made = Payment.objects.filter(key=request.headers["Idempotency-Key"]).first()
+        return Response({"id": made.pk if made else pay(request)["id"]}, 201)
+
+
+@api_view(["POST"])
 @idempotent(enter=True)
 def entered(request):
     return created(request)

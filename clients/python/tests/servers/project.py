@@ -26,10 +26,10 @@ class Project(Database):
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def serve(self, workers=2, **variables):
+    def serve(self, workers=2, threads=4, **variables):
         """Serves the project, with these variables in its environment; answers a client of it."""
         command = [Path(sys.executable).with_name("gunicorn"), "--bind=127.0.0.1:0", f"--workers={workers}"]
-        command += ["--worker-class=gthread", "--threads=4", "--preload", "--keep-alive=75", "--backlog=2048"]
+        command += [f"--threads={threads}", "--preload", "--keep-alive=75", "--backlog=2048"]
         command += ["--no-control-socket", "project.wsgi"]
         server = ServerProcess(command, listening_at, signal.SIGKILL, cwd=TESTS, env=self.environment(variables))
         self.servers.append(server)

@@ -41,6 +41,7 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("docs/celery.md", WHOLE_PAGE, "clients/python/tests/test_celery.py runs its tasks"),
     exception("docs/django.md", WHOLE_PAGE, IN_PYTHON),
     exception("docs/fastapi.md", WHOLE_PAGE, IN_PYTHON),
+    exception("docs/waiting.md", WHOLE_PAGE, "it measures, for minutes"),
     exception("examples/fastapi-orders/README.md", WHOLE_PAGE, IN_PYTHON),
     exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
     exception("docs/transactional.md", "SELECT oncegate.complete(:record, :fence,", "docs/sql.md plays it"),
