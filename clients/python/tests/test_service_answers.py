@@ -261,6 +261,12 @@ def test_what_is_cancelled_leaves_nothing_and_a_repeat_executes(shop, client, ke
     assert payments(shop, key) == 0
 
 
+def test_a_commit_whose_reply_was_lost_is_found_in_the_record(shop, client, key):
+    answers = [client.post("/inside", key, X_Crash="lost reply"), client.post("/inside", key)]
+    assert [(answer.status, answer.is_replay) for answer in answers] == [(201, True)] * 2
+    assert payments(shop, key) == 1
+
+
 def test_a_client_that_has_gone_away_does_not_stop_its_payment(shop, client, key):
     body = json.dumps({"amount": 5, "stall": 0.5}).encode()
     connection = http.client.HTTPConnection(client.address, timeout=60)

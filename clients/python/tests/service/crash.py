@@ -7,7 +7,10 @@ import os
 import signal
 from contextvars import ContextVar
 
+from sqlalchemy.exc import OperationalError
+
 from oncegate import verb
+from oncegate.starlette.transaction import Transaction
 
 STEP = ContextVar("step", default=None)
 
@@ -45,6 +48,20 @@ def wrapped(name):
 
     setattr(verb, name, crashing)
 
+
+def losing_replies(commit):
+    """What is committed, though nobody hears of it."""
+
+    async def losing(transaction):
+        is_begun = transaction._connection is not None
+        await commit(transaction)
+        if is_begun and STEP.get() == "lost reply":
+            raise OperationalError("COMMIT", {}, ConnectionError("lost"))
+
+    return losing
+
+
+Transaction.commit = losing_replies(Transaction.commit)
 
 for name in ("claim", "enter", "complete", "release"):
     wrapped(name)
