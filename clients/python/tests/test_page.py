@@ -43,6 +43,7 @@ def reader(postgres, tmp_path):
         "PGPASSWORD": postgres.password,
         "GUNICORN_CMD_ARGS": f"--bind=127.0.0.1:{port} --no-control-socket",
         "UVICORN_PORT": str(port),
+        "UVICORN_TIMEOUT_KEEP_ALIVE": "75",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_COMPILE": "1",
     }
@@ -87,7 +88,7 @@ class Reader:
             options = {"cwd": self.directory, "env": self.environment}
             self.server = ServerProcess(["sh", "-c", f"exec {command}"], ready, signal.SIGKILL, **options)
             # Uvicorn says that it runs before its workers listen.
-            eventually(self.is_answered)
+            eventually(self.is_answered, 120)
             return
         done = subprocess.run(
             ["sh", "-c", command.replace(":8000/", f":{self.port}/")],
