@@ -11,6 +11,8 @@ mod process;
 mod store;
 mod target;
 
+pub(crate) use self::cluster::Cluster;
+
 /// Measure how fast the gate and its stores are
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

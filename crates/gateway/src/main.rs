@@ -12,6 +12,7 @@ mod bench;
 mod check;
 mod config;
 mod demo;
+mod lab;
 mod metrics;
 mod migrate;
 mod proxy;
@@ -42,6 +43,7 @@ enum Command {
     Records(records::Arguments),
     Demo(demo::Arguments),
     Storm(storm::Arguments),
+    Lab(lab::Arguments),
     Bench(bench::Arguments),
     Migrate(migrate::Arguments),
 }
@@ -54,6 +56,7 @@ async fn main() -> ExitCode {
         Command::Records(arguments) => records::run(arguments).await,
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Storm(arguments) => storm::run(arguments).await,
+        Command::Lab(arguments) => lab::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
         Command::Migrate(arguments) => migrate::run(arguments).await,
     };

@@ -14,6 +14,8 @@
 
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 pub mod complete_in;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+pub mod lab;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]

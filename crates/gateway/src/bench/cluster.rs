@@ -27,7 +27,7 @@ const ANNOUNCEMENT: &str = "LOG:  database system is ready to accept connections
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     // Before its folder: fields are dropped in this order, and the server must not lose its files while it runs.
     process: Process,
     url: String,
@@ -53,7 +53,7 @@ impl Cluster {
     ///
     /// # Errors
     /// PostgreSQL is not installed (the text says what to install) or does not start.
-    pub(super) async fn start(settings: &[String]) -> anyhow::Result<Self> {
+    pub(crate) async fn start(settings: &[String]) -> anyhow::Result<Self> {
         let files = Files::make().await?;
         let mut refused = None;
         for _ in 0..PORTS_MAX {
@@ -68,7 +68,7 @@ impl Cluster {
         Err(refused.expect("every port was refused, and there was one"))
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
@@ -83,7 +83,7 @@ impl Cluster {
     }
 
     /// Stops it without waiting for anybody.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.process.stop_by(Signal::INT).await
     }
 }

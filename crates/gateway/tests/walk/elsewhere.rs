@@ -29,6 +29,7 @@ impl Exception {
 const IN_CI: &str = "it runs this walk; CI runs it on every change";
 const TRANSACTIONAL: &str = "the test `transactional` and the examples' own run it";
 const IN_PYTHON: &str = "clients/python/tests/test_page.py follows this page";
+const IN_LAB: &str = "crates/gateway/tests/lab.rs runs it on databases of its own";
 const BUILDS: &str = "it only builds; this test was built by it";
 
 /// Each with its reason. One that matches nothing any more fails a test.
@@ -43,6 +44,8 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("docs/fastapi.md", WHOLE_PAGE, IN_PYTHON),
     exception("docs/waiting.md", WHOLE_PAGE, "it measures, for minutes"),
     exception("examples/fastapi-orders/README.md", WHOLE_PAGE, IN_PYTHON),
+    exception("docs/lab.md", "oncegate lab", IN_LAB),
+    exception("docs/lab.md", "oncegate lab --html report.html", IN_LAB),
     exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
     exception("docs/transactional.md", "SELECT oncegate.complete(:record, :fence,", "docs/sql.md plays it"),
     exception("docs/transactional.md", "    def pay(self, amount):", TRANSACTIONAL),

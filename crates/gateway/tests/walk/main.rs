@@ -63,6 +63,11 @@ fn the_words_about_fingerprints_work() {
 }
 
 #[test]
+fn the_words_about_the_lab_work() {
+    walk("docs/lab.md", stage::none);
+}
+
+#[test]
 fn the_words_about_operating_work() {
     walk("docs/operating.md", stage::service);
 }

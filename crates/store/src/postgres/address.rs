@@ -76,7 +76,7 @@ impl Address {
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// Connects. A task of its own drives the connection, until the client is dropped or the task is aborted.
-    pub(super) async fn connect(&self) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+    pub(crate) async fn connect(&self) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
         #[cfg(feature = "postgres-tls")]
         if let Some(connector) = &self.connector {
             let (client, connection) = self.config.connect(connector.clone()).await?;

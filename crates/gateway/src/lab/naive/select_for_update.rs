@@ -1,0 +1,40 @@
+//! Lock the key's row, so that repeats wait; but at first there is no row, and nothing to lock.
+
+use async_trait::async_trait;
+
+use crate::lab::{
+    program::{Answer, Kind, Program},
+    shop::{Interrupted, Worker},
+};
+
+pub(super) struct SelectForUpdate;
+
+#[async_trait]
+impl Program for SelectForUpdate {
+    fn name(&self) -> &'static str {
+        "SELECT … FOR UPDATE"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Naive
+    }
+
+    fn about(&self) -> &'static str {
+        "a row that is not there cannot be locked: the first repeats all pay"
+    }
+
+    fn tables(&self) -> &'static str {
+        "CREATE TABLE locked (key text PRIMARY KEY)"
+    }
+
+    async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {
+        worker.run("BEGIN").await?;
+        let seen = worker.rows("SELECT key FROM locked WHERE key = $1 FOR UPDATE", &[key]).await?;
+        if seen.is_empty() {
+            worker.pay(key).await?;
+            worker.execute("INSERT INTO locked (key) VALUES ($1) ON CONFLICT DO NOTHING", &[key]).await?;
+        }
+        worker.run("COMMIT").await?;
+        Ok(Answer::Paid)
+    }
+}

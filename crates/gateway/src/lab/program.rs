@@ -1,0 +1,51 @@
+//! What is stormed: a handler of payments, guarded in one way or another.
+
+use async_trait::async_trait;
+
+use super::shop::{Fault, Interrupted, Worker};
+
+// === types ===
+
+/// A way to make a handler harmless to repeat, or to believe that.
+#[async_trait]
+pub(super) trait Program: Send + Sync {
+    /// What the table calls it.
+    fn name(&self) -> &'static str;
+
+    /// Whether people write it, or we.
+    fn kind(&self) -> Kind;
+
+    /// What is wrong with it, or what it promises.
+    fn about(&self) -> &'static str;
+
+    /// Its tables.
+    fn tables(&self) -> &'static str;
+
+    /// Whether its worker can be struck so here.
+    fn can_meet(&self, fault: Fault) -> bool {
+        let _every_one = fault;
+        true
+    }
+
+    /// Answers one request.
+    async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted>;
+}
+
+/// Whose program it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    /// What people write.
+    Naive,
+    /// Ours.
+    Oncegate,
+}
+
+/// What the client is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// 2xx: the payment was made, by this request or another.
+    Paid,
+    /// 409: come again later.
+    Busy,
+}
