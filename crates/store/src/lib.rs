@@ -8,6 +8,8 @@
 //! | `sqlite` | `sqlite::SqliteStore` | one machine; no server to set up |
 //! | `postgres` | `postgres::PostgresStore` | many processes, many machines; the authority on what was executed |
 //! | `postgres-tls` | the same | over encrypted connections, with rustls and aws-lc |
+//! | `redis` | `redis::RedisStore` | effects that may happen twice, at a high rate: Redis forgets |
+//! | `redis-tls` | the same | over encrypted connections, with rustls and aws-lc |
 //!
 //! With `postgres` or `sqlx` there is also `complete_in`: the verb *complete* in the caller's own transaction, on a
 //! connection of tokio-postgres or of sqlx.
@@ -18,5 +20,7 @@ pub mod complete_in;
 pub mod lab;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -1,0 +1,80 @@
+//! Which keys a record has. All that belongs to one record has one hash tag, so that one script may touch it in a
+//! Cluster too.
+
+use oncegate_core::{Owner, RecordDigest};
+
+use super::caller::Sent;
+
+// === types ===
+
+/// A hash tag: the first byte of a record's digest. 256 of them spread evenly over the nodes of a Cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Tag(u8);
+
+// === impl Tag ===
+
+impl Tag {
+    pub(super) fn of(record: RecordDigest) -> Self {
+        let [first, ..] = *record.as_bytes();
+        Self(first)
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        (0..=u8::MAX).map(Self)
+    }
+
+    /// What a verb of one record may touch, in the order that `record.lua` names.
+    pub(super) fn keys_of(self, record: RecordDigest, call: &str) -> Vec<String> {
+        self.keys(&hexadecimal(record.as_bytes()), call)
+    }
+
+    /// The same for what concerns all records of a tag: in place of the record stands what their keys begin with.
+    pub(super) fn keys_of_all(self) -> Vec<String> {
+        self.keys("", "call:none")
+    }
+
+    pub(super) fn audit(self) -> String {
+        self.key("audit")
+    }
+
+    fn keys(self, record: &str, call: &str) -> Vec<String> {
+        [record, "tag", "leases", "in_flight", "unknown", "completed", call, "audit"].map(|what| self.key(what)).into()
+    }
+
+    fn key(self, what: &str) -> String {
+        let Self(tag) = self;
+        format!("oncegate:{{{tag:02x}}}:{what}")
+    }
+}
+
+// === what is remembered ===
+
+/// The key of one call.
+pub(super) fn call(sent: &Sent<'_>) -> String {
+    format!("call:{}:{}", sent.handle, sent.number)
+}
+
+/// The key of the withdrawal of an owner's claim.
+pub(super) fn withdrawal(owner: Option<&Owner>) -> String {
+    owner.map_or_else(|| "withdrawn:none".to_owned(), |owner| format!("withdrawn:{}", hexadecimal(owner.as_bytes())))
+}
+
+/// Digits without hyphens.
+pub(super) fn hexadecimal(bytes: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_record_have_its_hash_tag() {
+        let record = RecordDigest::parse("0a1b2c3d-0000-0000-0000-000000000001").unwrap();
+        let keys = Tag::of(record).keys_of(record, "call:x:1");
+        assert_eq!(keys[0], "oncegate:{0a}:0a1b2c3d000000000000000000000001");
+        assert!(keys.iter().all(|key| key.starts_with("oncegate:{0a}:")), "{keys:?}");
+        assert_eq!(RecordDigest::parse(&keys[0][14..]), Some(record));
+        assert_eq!(Tag::of(record).keys_of_all()[0], "oncegate:{0a}:");
+    }
+}

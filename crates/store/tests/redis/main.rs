@@ -1,0 +1,16 @@
+//! The store on Redis: the contract's conformance suite, and what only this store promises.
+#![cfg(feature = "redis")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod clock;
+mod conformance;
+mod fixture;
+mod losses;
+mod proxy;
+mod resent;
+#[path = "../servers/redis.rs"]
+#[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
+mod server;
+mod settings;
+#[cfg(feature = "redis-tls")]
+mod tls;

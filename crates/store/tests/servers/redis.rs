@@ -1,0 +1,225 @@
+//! Redis servers of the test's own, in temporary directories.
+
+use std::{
+    env, fs,
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use redis::{Client, aio::MultiplexedConnection};
+use tempfile::TempDir;
+
+/// Ports tried: somebody else may take a free one between our look and the server's start.
+const PORTS_MAX: usize = 5;
+
+/// How long a server may take to start, or a Cluster to form.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// The last slot that each node of a Cluster begins with.
+const LAST_SLOTS: [usize; 3] = [5460, 10922, 16383];
+
+/// A running server. Dropping it, also while a test panics, ends it.
+pub(crate) struct Server {
+    directory: TempDir,
+    settings: Vec<String>,
+    port: u16,
+    child: Option<Child>,
+}
+
+/// Three servers that share the slots.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Server>,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// A server that keeps nothing on disk, with these settings besides.
+    pub(crate) async fn start(settings: &[&str]) -> Self {
+        let directory = tempfile::Builder::new().prefix("oncegate-redis-").tempdir().unwrap();
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let mut server = Self { directory, settings, port: 0, child: None };
+        for _ in 0..PORTS_MAX {
+            server.port = free_port();
+            if server.try_start().await {
+                return server;
+            }
+        }
+        panic!("no server could be started: {}", server.log());
+    }
+
+    /// Starts it again, with what it has on disk, on the same port.
+    pub(crate) async fn start_again(&mut self) {
+        self.kill();
+        assert!(self.try_start().await, "the server does not start again: {}", self.log());
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // An error means that it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Stops it in the middle of whatever it does, with its connections open; it ends when it is dropped.
+    pub(crate) fn pause(&self) {
+        let pid = self.child.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+    }
+
+    async fn try_start(&mut self) -> bool {
+        let log = fs::File::create(self.directory.path().join("log")).unwrap();
+        let mut command = Command::new(program());
+        let port = self.port.to_string();
+        command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--databases", "64"]);
+        command.args(self.settings.iter().flat_map(|setting| setting.split(' ')));
+        command.current_dir(self.directory.path()).stdin(Stdio::null()).stdout(log).stderr(Stdio::null());
+        self.child = Some(command.spawn().expect("redis-server is installed: apt-get install redis-server"));
+        let until = Instant::now() + START_MAX;
+        while Instant::now() < until {
+            if self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_some()) {
+                return false;
+            }
+            if self.log().contains("Ready to accept connections") {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the server does not start within {START_MAX:?}: {}", self.log());
+    }
+
+    /// Where a store finds it.
+    pub(crate) fn address(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A connection to this very server, which has the process that we started.
+    pub(crate) async fn connect(&self) -> MultiplexedConnection {
+        let mut connection = self.connect_to(&self.address()).await;
+        let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await.unwrap();
+        let pid = format!("process_id:{}\r\n", self.child.as_ref().expect("it runs").id());
+        assert!(info.contains(&pid), "another server answers on port {}", self.port);
+        connection
+    }
+
+    async fn connect_to(&self, address: &str) -> MultiplexedConnection {
+        Client::open(address).unwrap().get_multiplexed_async_connection().await.unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Three nodes, each with a third of the slots, that know each other.
+    pub(crate) async fn start() -> Self {
+        let mut nodes = Vec::new();
+        for _ in 0..3 {
+            let bus = format!("--cluster-port {}", free_port());
+            let settings = ["--cluster-enabled yes", &bus, "--cluster-node-timeout 5000"];
+            nodes.push(Server::start(&settings).await);
+        }
+        let cluster = Self { nodes };
+        cluster.form().await;
+        cluster
+    }
+
+    async fn form(&self) {
+        let firsts = [0, LAST_SLOTS[0] + 1, LAST_SLOTS[1] + 1];
+        for (node, (first, last)) in self.nodes.iter().zip(firsts.into_iter().zip(LAST_SLOTS)) {
+            let mut connection = node.connect().await;
+            let mut slots = redis::cmd("CLUSTER");
+            slots.arg("ADDSLOTSRANGE").arg(first).arg(last);
+            slots.exec_async(&mut connection).await.unwrap();
+            for other in &self.nodes {
+                let mut meet = redis::cmd("CLUSTER");
+                meet.arg("MEET").arg("127.0.0.1").arg(other.port).arg(other.bus_port());
+                meet.exec_async(&mut connection).await.unwrap();
+            }
+        }
+        let until = Instant::now() + START_MAX;
+        while !self.is_formed().await {
+            assert!(Instant::now() < until, "the nodes do not find each other within {START_MAX:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn is_formed(&self) -> bool {
+        for node in &self.nodes {
+            let mut connection = node.connect().await;
+            let info: String = redis::cmd("CLUSTER").arg("INFO").query_async(&mut connection).await.unwrap();
+            if !info.contains("cluster_state:ok") || !info.contains("cluster_known_nodes:3") {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Moves the slot of a key, with all that is in it, to the next node.
+    pub(crate) async fn move_slot_of(&self, key: &str) {
+        let ask = async |node: &Server, words: &[&str]| {
+            let mut connection = node.connect().await;
+            redis::cmd("CLUSTER").arg(words).query_async::<redis::Value>(&mut connection).await.unwrap()
+        };
+        let text = |value| redis::from_redis_value::<String>(value).unwrap();
+        let slot: usize = redis::from_redis_value(ask(&self.nodes[0], &["KEYSLOT", key]).await).unwrap();
+        let from = LAST_SLOTS.iter().position(|last| slot <= *last).unwrap();
+        let (from, to) = (&self.nodes[from], &self.nodes[(from + 1) % 3]);
+        let slot = slot.to_string();
+        let (source, target) = (text(ask(from, &["MYID"]).await), text(ask(to, &["MYID"]).await));
+        ask(to, &["SETSLOT", &slot, "IMPORTING", &source]).await;
+        ask(from, &["SETSLOT", &slot, "MIGRATING", &target]).await;
+        let keys = ask(from, &["GETKEYSINSLOT", &slot, "1000"]).await;
+        let keys: Vec<String> = redis::from_redis_value(keys).unwrap();
+        let mut migrate = redis::cmd("MIGRATE");
+        migrate.arg("127.0.0.1").arg(to.port).arg("").arg(0).arg(5000).arg("KEYS").arg(keys);
+        migrate.exec_async(&mut from.connect().await).await.unwrap();
+        for node in [to, from].into_iter().chain(&self.nodes) {
+            ask(node, &["SETSLOT", &slot, "NODE", &target]).await;
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        format!("redis-cluster://{}", hosts.join(","))
+    }
+}
+
+impl Server {
+    fn bus_port(&self) -> u16 {
+        let port = self.settings.iter().find_map(|setting| setting.strip_prefix("--cluster-port "));
+        port.and_then(|port| port.parse().ok()).expect("nodes of a Cluster have a port for each other")
+    }
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn program() -> PathBuf {
+    env::var_os("REDIS_SERVER").map_or_else(|| PathBuf::from("redis-server"), PathBuf::from)
+}
