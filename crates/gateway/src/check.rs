@@ -99,9 +99,11 @@ async fn look_into(store: &StoreSettings) -> anyhow::Result<String> {
         behind if store.migrate => return Ok(format!("its schema lacks {behind} migrations; serve applies them")),
         behind => anyhow::bail!("its schema lacks {behind} migrations: run `oncegate migrate`"),
     }
-    let (address, timeout) = (store.address.clone(), store.timeout);
+    let servers = tokio::time::timeout(SCHEMA_TIMEOUT, store.address.servers(&store.redis)).await;
+    let servers = servers.with_context(|| format!("no answer within {SCHEMA_TIMEOUT:?}"))??;
+    let (address, timeout, redis) = (store.address.clone(), store.timeout, store.redis.clone());
     let looking = tokio::task::spawn_blocking(move || match address.presence()? {
-        Presence::There => address.open(timeout).map(Some),
+        Presence::There => address.open(timeout, &redis).map(Some),
         Presence::WillBeMade => Ok(None),
     });
     let Some(opened) = looking.await.context("opening the store failed")?? else {
@@ -109,10 +111,12 @@ async fn look_into(store: &StoreSettings) -> anyhow::Result<String> {
     };
     let census = tokio::time::timeout(timeout, opened.census()).await;
     let census = census.with_context(|| format!("no answer within {timeout:?}"))??;
-    Ok(format!(
+    let counts = format!(
         "{} completed, {} in flight, {} abandoned, {} unknown",
         census.completed, census.in_flight, census.abandoned, census.unknown
-    ))
+    );
+    let lines: Vec<_> = std::iter::once(counts).chain(servers.iter().map(ToString::to_string)).collect();
+    Ok(lines.join("; "))
 }
 
 // === printing ===

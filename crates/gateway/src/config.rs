@@ -15,6 +15,7 @@ use std::{
 };
 
 use oncegate_core::Backend;
+use oncegate_store::redis;
 use oncegate_tower::{Route, Routes};
 
 use crate::{proxy::UpstreamAddress, store_address::StoreAddress};
@@ -42,7 +43,7 @@ pub(crate) use self::{
     store_sources::{StoreSources, load_store},
 };
 use self::{
-    kind::{Length, Size, TextOf, YesOrNo},
+    kind::{Length, Number, Size, TextOf, YesOrNo},
     origin::{Fault, Origin, Sourced},
     route_kind::DEFAULTS,
     routes::RouteList,
@@ -122,6 +123,8 @@ pub(crate) struct StoreSettings {
     pub(crate) cache_bytes: u64,
     /// Whether `serve` may bring an older schema up to date.
     pub(crate) migrate: bool,
+    /// What only a Redis is told.
+    pub(crate) redis: redis::Options,
 }
 
 // === the kinds of the keys outside of routes ===
@@ -133,6 +136,10 @@ const STORE: TextOf<StoreAddress> = TextOf { read: |text| parsed::<StoreAddress>
 /// An orchestrator that waits for longer than ten minutes is unusual, a drain for ever is a mistake.
 const DRAIN: Length = Length { min: Duration::ZERO, max: Duration::from_mins(10) };
 const STORE_TIMEOUT: Length = Length { min: Duration::from_millis(10), max: Duration::from_mins(1) };
+/// Longer than the longest lease would only refuse for longer.
+const COLD: Length = Length { min: Duration::ZERO, max: Duration::from_hours(1) };
+/// More replicas than anybody has.
+const REPLICAS: Number = Number { min: 0, max: 16 };
 const CACHE: Size = Size { max: 64 << 30 };
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
@@ -229,7 +236,7 @@ fn read(
         notes.faults.extend(faults);
         Routes::all(Route::gateway(DEFAULTS, Backend::Plain))
     });
-    let warnings = [warning::of_store(&store_settings.address), list.warnings(&store_settings.address)].concat();
+    let warnings = [warning::of_store(&store_settings), list.warnings(&store_settings)].concat();
 
     let (effective, faults) = notes.into_faults();
     Faults::check(faults)?;
@@ -331,9 +338,47 @@ impl StoreSettings {
                 "migrate = false is for a PostgreSQL store: SQLite files are always brought up to date",
             );
         }
-        for name in ["front", "durability", "best_effort", "wait_replicas", "outbox_limit"] {
-            section.refuse(name, "it comes with the Redis store");
+        let redis = Self::redis(section, &address);
+        for name in ["front", "durability", "outbox_limit"] {
+            section.refuse(name, "it comes with Redis in front of PostgreSQL");
         }
-        Self { address: address.value, timeout: timeout.value, cache_bytes: cache_bytes.value, migrate: migrate.value }
+        Self {
+            address: address.value,
+            timeout: timeout.value,
+            cache_bytes: cache_bytes.value,
+            migrate: migrate.value,
+            redis,
+        }
+    }
+
+    /// What is for a Redis; elsewhere it would promise what it cannot mean.
+    fn redis(section: &mut Section, address: &Sourced<StoreAddress>) -> redis::Options {
+        let mut options = redis::Options::default();
+        let best_effort = section.get("best_effort", &YesOrNo, Sourced::default(false));
+        let cold = section.get("cold", &COLD, Sourced::default(options.cold));
+        let wait_replicas = section.get("wait_replicas", &REPLICAS, Sourced::default(options.wait_replicas));
+        let allow_eviction = section.get("allow_eviction", &YesOrNo, Sourced::default(options.allow_eviction));
+        if !matches!(address.value, StoreAddress::Redis(_)) {
+            // The defaults may stand there: they say nothing.
+            let asked = [
+                ("best_effort", best_effort.value, &best_effort.origin),
+                ("cold", cold.value != options.cold, &cold.origin),
+                ("wait_replicas", wait_replicas.value != options.wait_replicas, &wait_replicas.origin),
+                ("allow_eviction", allow_eviction.value, &allow_eviction.origin),
+            ];
+            for (name, _, origin) in asked.into_iter().filter(|(_, is_asked, _)| *is_asked) {
+                section.fault(origin, format!("{name} is for a Redis store, and the store is {}", address.value));
+            }
+        } else if !best_effort.value {
+            section.fault(
+                &address.origin,
+                "a Redis alone can forget what it acknowledged (restart, failover, eviction), and then a repeat executes \
+                 a second time: write [store] best_effort = true if that may happen, as with likes, or keep records in \
+                 PostgreSQL if it costs money",
+            );
+        }
+        (options.cold, options.wait_replicas) = (cold.value, wait_replicas.value);
+        options.allow_eviction = allow_eviction.value;
+        options
     }
 }

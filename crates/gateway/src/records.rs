@@ -88,9 +88,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 /// Opens a store that is there. Making an empty one would hide that the address is wrong.
 async fn open(settings: StoreSettings) -> anyhow::Result<Desk> {
-    let StoreSettings { address, timeout, .. } = settings;
+    let StoreSettings { address, timeout, redis, .. } = settings;
     let opening = tokio::task::spawn_blocking(move || match address.presence()? {
-        Presence::There => address.open(timeout),
+        Presence::There => address.open(timeout, &redis),
         Presence::WillBeMade => {
             anyhow::bail!("there are no records at {address}: name the gate's store with --store or --config")
         }

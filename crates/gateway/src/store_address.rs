@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use oncegate_core::{MemoryStore, Store};
 use oncegate_store::{
     postgres::{self, Migrator, PostgresStore},
+    redis::{self, RedisStore},
     sqlite::{Options, SqliteStore},
 };
 
@@ -24,6 +25,8 @@ pub(crate) enum StoreAddress {
     Sqlite(PathBuf),
     /// `postgres://USER:PASSWORD@HOST/DATABASE`, also as `postgresql://`; shown without its password.
     Postgres(Box<postgres::Address>),
+    /// `redis://HOST`, `rediss://HOST`, `redis-cluster://HOST,HOST`, `rediss-cluster://…`; shown without its password.
+    Redis(Box<redis::Address>),
     /// `memory://single-process`: for tests and demonstrations. The address says what it is good for.
     Memory,
 }
@@ -31,14 +34,6 @@ pub(crate) enum StoreAddress {
 /// Not the address of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AddressError {
-    /// A store that does not exist yet.
-    #[error(
-        "{scheme}:// is not supported in this version: it comes with a later one; write sqlite://FILE or postgres://HOST/DATABASE"
-    )]
-    Later {
-        /// What was asked for.
-        scheme: &'static str,
-    },
     /// No file is named.
     #[error(
         "{0:?} names no file: write sqlite://FILE, such as sqlite://oncegate.db or sqlite:///var/lib/oncegate/oncegate.db"
@@ -47,9 +42,12 @@ pub(crate) enum AddressError {
     /// One of PostgreSQL that cannot be read. It is not repeated, since it may hold a password.
     #[error("{0}")]
     Postgres(String),
+    /// One of Redis that cannot be read. It is not repeated either.
+    #[error("{0}")]
+    Redis(String),
     /// Something else.
     #[error(
-        "{0} is not the address of a store: write sqlite://FILE, postgres://HOST/DATABASE, or memory://single-process for tests"
+        "{0} is not the address of a store: write sqlite://FILE, postgres://HOST/DATABASE, redis://HOST, or memory://single-process for tests"
     )]
     Unrecognised(String),
 }
@@ -69,14 +67,12 @@ impl StoreAddress {
     const SQLITE: &str = "sqlite://";
     const MEMORY: &str = "memory://single-process";
     const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
-    /// Schemes of stores to come; their addresses may hold passwords and are never shown.
-    const LATER: [&str; 3] = ["redis", "rediss", "redis-cluster"];
 
     /// Opens the store. Blocks while it reads the disk; a server is connected to when it is first asked.
     ///
     /// A store waits for another process's transaction only a part of `timeout`, so that it can say
     /// itself what it waits for.
-    pub(crate) fn open(&self, timeout: Duration) -> anyhow::Result<Arc<dyn Store>> {
+    pub(crate) fn open(&self, timeout: Duration, redis: &redis::Options) -> anyhow::Result<Arc<dyn Store>> {
         match self {
             Self::Sqlite(path) => {
                 let mut options = Options::default();
@@ -85,8 +81,22 @@ impl StoreAddress {
                 Ok(Arc::new(store))
             }
             Self::Postgres(address) => Ok(Arc::new(PostgresStore::open(address, postgres::Options::default()))),
+            Self::Redis(address) => {
+                let store = RedisStore::open(address, redis.clone()).with_context(|| format!("store {self}"))?;
+                Ok(Arc::new(store))
+            }
             Self::Memory => Ok(Arc::new(MemoryStore::single_process())),
         }
+    }
+
+    /// Asks the servers of a Redis what they are; of another store nothing.
+    ///
+    /// # Errors
+    /// When one cannot be reached, refuses, or is not as records need it.
+    pub(crate) async fn servers(&self, redis: &redis::Options) -> anyhow::Result<Vec<redis::Server>> {
+        let Self::Redis(address) = self else { return Ok(Vec::new()) };
+        let looking = async { RedisStore::open(address, redis.clone())?.check().await };
+        looking.await.with_context(|| format!("store {self}"))
     }
 
     /// Brings the schema of a store on a server up to date; a file's is when it is opened. Without `migrates` it only
@@ -128,7 +138,7 @@ impl StoreAddress {
     pub(crate) fn presence(&self) -> anyhow::Result<Presence> {
         let path = match self {
             Self::Sqlite(path) => path,
-            Self::Postgres(_) => return Ok(Presence::There),
+            Self::Postgres(_) | Self::Redis(_) => return Ok(Presence::There),
             Self::Memory => return Ok(Presence::WillBeMade),
         };
         if path.try_exists().with_context(|| format!("{} cannot be looked at", path.display()))? {
@@ -165,16 +175,17 @@ impl FromStr for StoreAddress {
                 text.parse().map_err(|error: postgres::AddressError| AddressError::Postgres(error.to_string()));
             return Ok(Self::Postgres(Box::new(address?)));
         }
-        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-        match Self::LATER.into_iter().find(|later| scheme == Some(*later)) {
-            Some(scheme) => Err(AddressError::Later { scheme }),
-            // What stands before the host may be a password.
-            None if text.contains('@') => {
-                let scheme = scheme.map_or_else(|| "it".to_owned(), |scheme| format!("\"{scheme}://...\""));
-                Err(AddressError::Unrecognised(scheme))
-            }
-            None => Err(AddressError::Unrecognised(format!("{text:?}"))),
+        if redis::Address::is_meant_by(text) {
+            let address = text.parse().map_err(|error: redis::AddressError| AddressError::Redis(error.to_string()));
+            return Ok(Self::Redis(Box::new(address?)));
         }
+        // What stands before the host may be a password.
+        if text.contains('@') {
+            let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+            let scheme = scheme.map_or_else(|| "it".to_owned(), |scheme| format!("\"{scheme}://...\""));
+            return Err(AddressError::Unrecognised(scheme));
+        }
+        Err(AddressError::Unrecognised(format!("{text:?}")))
     }
 }
 
@@ -183,6 +194,7 @@ impl fmt::Display for StoreAddress {
         match self {
             Self::Sqlite(path) => write!(f, "{}{}", Self::SQLITE, path.display()),
             Self::Postgres(address) => address.fmt(f),
+            Self::Redis(address) => address.fmt(f),
             Self::Memory => f.write_str(Self::MEMORY),
         }
     }
@@ -201,6 +213,8 @@ mod tests {
             "memory://single-process",
             "postgres://app@db.internal:5433/shop",
             "postgres://app@a:5432,b:5433/shop",
+            "redis://app@cache.internal:6380/3",
+            "rediss-cluster://a:6379,b:6379",
         ] {
             assert_eq!(text.parse::<StoreAddress>().unwrap().to_string(), text);
         }
@@ -216,10 +230,17 @@ mod tests {
     }
 
     #[test]
+    fn an_address_of_redis_is_shown_without_its_password() {
+        let address = "redis://app:hunter2@cache/1".parse::<StoreAddress>();
+        assert_eq!(address.as_ref().unwrap().to_string(), "redis://app@cache:6379/1");
+        assert!(!format!("{address:?}").contains("hunter2"));
+    }
+
+    #[test]
     fn other_addresses_are_refused_by_name_and_without_their_passwords() {
         let refused = |text: &str| text.parse::<StoreAddress>().unwrap_err().to_string();
-        for text in ["redis://:hunter2@r", "redis-cluster://a,b"] {
-            assert!(refused(text).contains("comes with a later"), "{text}");
+        for text in ["redis://u:hunter2@r/name", "redis-cluster://u:hunter2@a,b/1", "rediss://u:hunter2@r?x=hunter2"] {
+            assert!(refused(text).contains("address of Redis"), "{text}");
             assert!(!refused(text).contains("hunter2"), "{text}");
         }
         for text in ["postgres://u:hunter2@db:port/x", "postgresql://u:hunter2@db/x?sslmode=disable&a=hunter2"] {

@@ -125,6 +125,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let size = Size { callers, seconds: arguments.seconds, rounds: arguments.rounds };
     let report = match &arguments.store {
         Some(StoreAddress::Memory) => bail!("a store in memory has nothing to measure: name a server or a file"),
+        Some(StoreAddress::Redis(_)) => bail!("a Redis is not measured by this command: name a PostgreSQL or a file"),
         Some(StoreAddress::Sqlite(_)) if arguments.rows.is_some() || arguments.strategies => {
             bail!("--rows and --strategies need a PostgreSQL")
         }

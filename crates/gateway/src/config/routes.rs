@@ -7,6 +7,7 @@ use oncegate_core::fingerprint::Secret;
 use oncegate_tower::Routes;
 
 use super::{
+    StoreSettings,
     origin::{Fault, Sourced},
     route::{RouteHead, RouteSettings},
     route_kind::DEFAULTS,
@@ -44,7 +45,7 @@ impl RouteList {
     }
 
     /// Choices that are allowed and risky.
-    pub(super) fn warnings(&self, store: &StoreAddress) -> Vec<String> {
+    pub(super) fn warnings(&self, store: &StoreSettings) -> Vec<String> {
         let mut warnings = warning::of_route(DEFAULTS, &self.defaults, store);
         for (head, settings) in &self.routes {
             warnings.extend(warning::of_match(head, settings));

@@ -326,12 +326,27 @@ fn faulty_variables_are_named() {
 fn later_features_are_refused_and_not_ignored() {
     for (text, reason) in [
         ("suspect_window = \"1m\"", "not supported in this version"),
-        ("[store]\nfront = \"redis://r\"", "comes with the Redis store"),
-        ("[store]\ndurability = \"outbox\"", "comes with the Redis store"),
+        ("[store]\nfront = \"redis://r\"", "comes with Redis in front of PostgreSQL"),
+        ("[store]\ndurability = \"outbox\"", "comes with Redis in front of PostgreSQL"),
         ("[store]\nmigrate = false", "is for a PostgreSQL store"),
-        ("[store]\nurl = \"redis://x\"", "comes with a later one"),
     ] {
         assert!(faults(text).contains(reason), "{text}: {}", faults(text));
+    }
+}
+
+#[test]
+fn a_redis_alone_is_taken_only_by_who_says_that_it_may_forget() {
+    let redis = "[store]\nurl = \"redis://ada:hunter2@cache\"\n";
+    let refused = faults(redis);
+    assert!(refused.contains("best_effort = true") && !refused.contains("hunter2"), "{refused}");
+    let config = load(&format!("{redis}best_effort = true")).unwrap();
+    assert_eq!(config.store.redis.cold, std::time::Duration::from_secs(30));
+    assert!(config.warnings[0].contains("not where a duplicate costs money"), "{:?}", config.warnings);
+    let risky = format!("{redis}best_effort = true\ncold = \"0s\"\nwait_replicas = 2\nallow_eviction = true");
+    let warned = load(&risky).unwrap().warnings.join("\n");
+    assert!(warned.contains("cold = \"0s\"") && warned.contains("allow_eviction = true"), "{warned}");
+    for key in ["best_effort = true", "cold = \"1s\"", "wait_replicas = 1", "allow_eviction = true"] {
+        assert!(faults(&format!("[store]\n{key}")).contains("is for a Redis store"), "{key}");
     }
 }
 

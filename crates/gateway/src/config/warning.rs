@@ -3,19 +3,39 @@
 use oncegate_core::{Backend, OnAbandoned};
 use oncegate_tower::route::{Anonymous, ScopePart};
 
-use super::route::{RouteHead, RouteSettings};
+use super::{
+    StoreSettings,
+    route::{RouteHead, RouteSettings},
+};
 use crate::store_address::StoreAddress;
 
 /// About where records live.
-pub(super) fn of_store(address: &StoreAddress) -> Vec<String> {
-    match address {
+pub(super) fn of_store(store: &StoreSettings) -> Vec<String> {
+    match &store.address {
         StoreAddress::Memory => vec![
             "the store is the memory of this process: a restart forgets every key, and a second gateway would execute \
              the same key again"
                 .to_owned(),
         ],
+        StoreAddress::Redis(_) => of_redis(store),
         StoreAddress::Sqlite(_) | StoreAddress::Postgres(_) => Vec::new(),
     }
+}
+
+fn of_redis(store: &StoreSettings) -> Vec<String> {
+    let warnings = [
+        (
+            true,
+            "the store is a Redis alone: repeats are normally suppressed, and a failover, a restart, eviction or a clock \
+             step can mean a second execution; not where a duplicate costs money",
+        ),
+        (
+            store.redis.cold.is_zero(),
+            "cold = \"0s\" takes claims at once from a Redis that lost its records, while executions of before may still run",
+        ),
+        (store.redis.allow_eviction, "allow_eviction = true executes a repeat again whose record Redis evicted"),
+    ];
+    warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// About what a route matches.
@@ -26,13 +46,21 @@ pub(super) fn of_match(head: &RouteHead, settings: &RouteSettings) -> Option<Str
 }
 
 /// About how a route guards.
-pub(super) fn of_route(name: &str, settings: &RouteSettings, store: &StoreAddress) -> Vec<String> {
+pub(super) fn of_route(name: &str, settings: &RouteSettings, store: &StoreSettings) -> Vec<String> {
     let is_plain = settings.backend.value == Backend::Plain;
     let is_transactional = settings.backend.value == Backend::Transactional;
     let identifies = |part: &ScopePart| *part != ScopePart::Route;
     let released: Vec<_> =
         settings.statuses.value.release.iter().filter(|status| matches!(status, 500 | 502 | 504)).collect();
+    let address = &store.address;
+    let is_forgetful = matches!(address, StoreAddress::Redis(_)) && !store.redis.cold.is_zero();
     let warnings = [
+        (
+            is_forgetful && settings.lease.value > store.redis.cold,
+            "lease is longer than [store] cold: after Redis lost its records a repeat may execute while the first request \
+             still runs"
+                .to_owned(),
+        ),
         (
             is_plain && settings.on_abandoned.value == OnAbandoned::Takeover,
             "on_abandoned = \"takeover\" before a plain backend executes a request again after a crash, whether or not \
@@ -58,9 +86,9 @@ pub(super) fn of_route(name: &str, settings: &RouteSettings, store: &StoreAddres
             format!("statuses releases {released:?}: a repeat executes again although the effect may have happened"),
         ),
         (
-            is_transactional && !matches!(store, StoreAddress::Postgres(_)),
+            is_transactional && !matches!(store.address, StoreAddress::Postgres(_)),
             format!(
-                "a transactional backend completes its records in PostgreSQL and cannot in {store}: a repeat after a \
+                "a transactional backend completes its records in PostgreSQL and cannot in {address}: a repeat after a \
                  crash executes again, whether or not its effect happened"
             ),
         ),

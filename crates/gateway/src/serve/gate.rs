@@ -54,8 +54,12 @@ impl Gate {
     /// When one of them cannot be opened.
     pub(super) async fn prepare_admin(config: Config) -> anyhow::Result<Self> {
         config.store.address.prepare(config.store.migrate).await?;
-        let (address, timeout) = (config.store.address.clone(), config.store.timeout);
-        let opening = tokio::task::spawn_blocking(move || address.open(timeout));
+        for server in config.store.address.servers(&config.store.redis).await? {
+            tracing::info!(%server, "Redis");
+        }
+        let (address, timeout, redis) =
+            (config.store.address.clone(), config.store.timeout, config.store.redis.clone());
+        let opening = tokio::task::spawn_blocking(move || address.open(timeout, &redis));
         let store = opening.await.context("opening the store failed")??;
         let admin_listener = bind(config.admin.listen, "[admin] listen").await?;
         Ok(Self { config, store, listener: None, admin_listener })

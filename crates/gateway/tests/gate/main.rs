@@ -11,6 +11,7 @@ mod http;
 mod postgres;
 mod process;
 mod readiness;
+mod redis;
 mod reload;
 mod secret;
 mod serve;
@@ -22,4 +23,5 @@ mod servers {
     #[allow(dead_code, reason = "other tests use all of it")]
     pub(crate) mod process;
     pub(crate) mod program;
+    pub(crate) mod redis;
 }

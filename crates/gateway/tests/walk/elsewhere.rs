@@ -47,6 +47,11 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("docs/lab.md", "oncegate lab", IN_LAB),
     exception("docs/lab.md", "oncegate lab --html report.html", IN_LAB),
     exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
+    exception(
+        "docs/redis.md",
+        "ACL SETUSER oncegate on >PASSWORD ~oncegate:* -@all +hello +select +ping +info +config|get +wait +time +eval +evalsha +hget +hmget +hset +del +exists +get +set +pexpire +zadd +zrem +zcount +zrangebyscore +zscan +lpush +ltrim +lrange +cluster|slots +cluster|shards +asking",
+        "crates/store/tests/redis/settings.rs gives this to a user and lets the store be this user",
+    ),
     exception("docs/transactional.md", "SELECT oncegate.complete(:record, :fence,", "docs/sql.md plays it"),
     exception("docs/transactional.md", "    def pay(self, amount):", TRANSACTIONAL),
     exception("docs/transactional.md", "SELECT key, operation, completed_at FROM oncegate.records", TRANSACTIONAL),

@@ -78,6 +78,11 @@ fn the_words_about_records_work() {
 }
 
 #[test]
+fn the_words_about_redis_work() {
+    walk("docs/redis.md", stage::none);
+}
+
+#[test]
 fn the_words_about_storms_work() {
     walk("docs/storm.md", stage::racing_service);
 }
