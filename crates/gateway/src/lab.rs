@@ -74,10 +74,11 @@ Examples:
 const REQUESTS: usize = 300;
 
 /// Keys of one row at most, and at least.
-const KEYS: std::ops::RangeInclusive<usize> = 3..=30;
+const KEYS: std::ops::RangeInclusive<usize> = 3..=20;
 
-/// The concurrency at which workers are struck: a client and its repeats.
+/// The row in which workers are struck: a client and its repeats, for some keys.
 const STRUCK_CONCURRENCY: usize = 5;
+const STRUCK_KEYS: usize = 10;
 
 const FAULTS: [Fault; 3] = [Fault::CrashBeforeEffect, Fault::CrashAfterEffect, Fault::Pause];
 
@@ -120,13 +121,14 @@ async fn measure(place: &Place, concurrency: &[u16]) -> anyhow::Result<Report> {
     let bar = progress(programs.len() * storms.len());
     let mut rows = Vec::new();
     for (number, program) in programs.iter().enumerate() {
+        let about = program.about();
         if bar.is_hidden() {
             // Not a terminal: a line for each program instead of a bar.
-            eprintln!("{}/{} {}", number + 1, programs.len(), program.name());
+            eprintln!("{}/{} {}", number + 1, programs.len(), about.implementation);
         }
-        shop.furnish(program.tables()).await.with_context(|| format!("making the tables of {}", program.name()))?;
+        shop.furnish(about.tables).await.with_context(|| format!("making the tables of {}", about.implementation))?;
         for (storm_number, storm) in storms.iter().enumerate() {
-            bar.set_message(format!("{} × {}", program.name(), storm.concurrency));
+            bar.set_message(format!("{} × {}", about.implementation, storm.concurrency));
             if program.can_meet(storm.fault) {
                 let prefix = format!("{number}-{storm_number}-");
                 rows.push(storm.run(program.as_ref(), &shop, &prefix).await.context("reading the ledger")?);
@@ -140,15 +142,12 @@ async fn measure(place: &Place, concurrency: &[u16]) -> anyhow::Result<Report> {
 
 /// What every program goes through.
 fn storms(concurrency: &[u16]) -> Vec<Storm> {
-    let keys = |concurrency: usize| (REQUESTS / concurrency).clamp(*KEYS.start(), *KEYS.end());
     let calm = concurrency.iter().map(|&concurrency| {
         let concurrency = usize::from(concurrency);
-        Storm { fault: Fault::None, concurrency, keys: keys(concurrency) }
+        let keys = (REQUESTS / concurrency).clamp(*KEYS.start(), *KEYS.end());
+        Storm { fault: Fault::None, concurrency, keys }
     });
-    let struck = FAULTS.into_iter().map(|fault| {
-        let concurrency = STRUCK_CONCURRENCY;
-        Storm { fault, concurrency, keys: keys(concurrency) }
-    });
+    let struck = FAULTS.into_iter().map(|fault| Storm { fault, concurrency: STRUCK_CONCURRENCY, keys: STRUCK_KEYS });
     calm.chain(struck).collect()
 }
 

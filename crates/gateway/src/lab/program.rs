@@ -9,17 +9,8 @@ use super::shop::{Fault, Interrupted, Worker};
 /// A way to make a handler harmless to repeat, or to believe that.
 #[async_trait]
 pub(super) trait Program: Send + Sync {
-    /// What the table calls it.
-    fn name(&self) -> &'static str;
-
-    /// Whether people write it, or we.
-    fn kind(&self) -> Kind;
-
-    /// What is wrong with it, or what it promises.
-    fn about(&self) -> &'static str;
-
-    /// Its tables.
-    fn tables(&self) -> &'static str;
+    /// What a reader has to know of it.
+    fn about(&self) -> &'static About;
 
     /// Whether its worker can be struck so here.
     fn can_meet(&self, fault: Fault) -> bool {
@@ -29,6 +20,19 @@ pub(super) trait Program: Send + Sync {
 
     /// Answers one request.
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted>;
+}
+
+/// What a reader has to know of a program.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct About {
+    /// What the table calls it.
+    pub(super) implementation: &'static str,
+    pub(super) kind: Kind,
+    /// What is wrong with it, or what it promises.
+    pub(super) about: &'static str,
+    /// The SQL that makes its tables.
+    #[serde(skip)]
+    pub(super) tables: &'static str,
 }
 
 /// Whose program it is.

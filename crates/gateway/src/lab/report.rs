@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     order::{self, Break},
-    program::{Kind, Program},
+    program::{About, Kind, Program},
     storm::Row,
 };
 
@@ -19,34 +19,17 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Report {
     database: String,
-    programs: Vec<About>,
+    programs: Vec<&'static About>,
     rows: Vec<Row>,
     order: Vec<Break>,
-}
-
-/// What a reader has to know of a program.
-#[derive(Debug, serde::Serialize)]
-struct About {
-    implementation: &'static str,
-    kind: Kind,
-    about: &'static str,
 }
 
 // === impl Report ===
 
 impl Report {
     pub(super) fn new(database: String, programs: &[Box<dyn Program>], rows: Vec<Row>) -> Self {
-        let about = |program: &dyn Program| About {
-            implementation: program.name(),
-            kind: program.kind(),
-            about: program.about(),
-        };
-        Self {
-            database,
-            programs: programs.iter().map(|program| about(program.as_ref())).collect(),
-            order: order::of(&rows),
-            rows,
-        }
+        let about = programs.iter().map(|program| program.about()).collect();
+        Self { database, programs: about, order: order::of(&rows), rows }
     }
 
     /// Whether each row of oncegate's is as promised.

@@ -106,8 +106,8 @@ impl Storm {
     fn row(&self, program: &dyn Program, executed: u64, payments: u64, seen: &Seen) -> Row {
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         Row {
-            implementation: program.name(),
-            kind: program.kind(),
+            implementation: program.about().implementation,
+            kind: program.about().kind,
             fault: self.fault.name(),
             concurrency: self.concurrency,
             keys: number(self.keys),

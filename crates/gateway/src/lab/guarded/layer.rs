@@ -18,7 +18,7 @@ use oncegate_tower::{Idempotency, IdempotencyLayer, RequestBody, Route, Routes};
 use tower::{Layer as _, Service, ServiceExt as _};
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Fate, Fault, Interrupted, LEASE, Shop, Worker},
 };
 
@@ -59,20 +59,13 @@ impl Layered {
 
 #[async_trait]
 impl Program for Layered {
-    fn name(&self) -> &'static str {
-        "layer, plain handler"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Oncegate
-    }
-
-    fn about(&self) -> &'static str {
-        "plain: executed once, its lease extended while it runs; a crash would be reported as unknown, never repeated"
-    }
-
-    fn tables(&self) -> &'static str {
-        ""
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "layer, plain handler",
+            kind: Kind::Oncegate,
+            about: "plain: executed once, its lease extended while it runs; a crash would be reported as unknown, never repeated",
+            tables: "",
+        }
     }
 
     fn can_meet(&self, fault: Fault) -> bool {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -20,20 +20,13 @@ const TAKEN_OVER: &str = "OG001";
 
 #[async_trait]
 impl Program for SqlClaim {
-    fn name(&self) -> &'static str {
-        "SQL: claim, complete"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Oncegate
-    }
-
-    fn about(&self) -> &'static str {
-        "transactional: at most one transaction per key commits, whatever dies or stalls"
-    }
-
-    fn tables(&self) -> &'static str {
-        ""
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "SQL: claim, complete",
+            kind: Kind::Oncegate,
+            about: "transactional: at most one transaction per key commits, whatever dies or stalls",
+            tables: "",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -16,20 +16,13 @@ const COMPLETE: &str = "SELECT CAST(oncegate.complete(CAST($1 AS uuid), CAST($2 
 
 #[async_trait]
 impl Program for SqlEnter {
-    fn name(&self) -> &'static str {
-        "SQL: enter, complete"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Oncegate
-    }
-
-    fn about(&self) -> &'static str {
-        "transactional in one commit: a crash leaves nothing behind"
-    }
-
-    fn tables(&self) -> &'static str {
-        ""
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "SQL: enter, complete",
+            kind: Kind::Oncegate,
+            about: "transactional in one commit: a crash leaves nothing behind",
+            tables: "",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -11,20 +11,13 @@ pub(super) struct CheckThenAct;
 
 #[async_trait]
 impl Program for CheckThenAct {
-    fn name(&self) -> &'static str {
-        "check, then act"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "whoever looks before the first has written its key pays as well"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE checked (key text PRIMARY KEY)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "check, then act",
+            kind: Kind::Naive,
+            about: "whoever looks before the first has written its key pays as well",
+            tables: "CREATE TABLE checked (key text PRIMARY KEY)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

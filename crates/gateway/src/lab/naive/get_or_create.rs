@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use oncegate_store::lab::Refusal;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -12,20 +12,13 @@ pub(super) struct GetOrCreate;
 
 #[async_trait]
 impl Program for GetOrCreate {
-    fn name(&self) -> &'static str {
-        "get_or_create"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "two that find nothing both create; from then on the key is found twice, which is an error for ever"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE created (key text NOT NULL)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "get_or_create",
+            kind: Kind::Naive,
+            about: "two that find nothing both create; from then on the key is found twice, which is an error for ever",
+            tables: "CREATE TABLE created (key text NOT NULL)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

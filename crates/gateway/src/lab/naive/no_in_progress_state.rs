@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -11,20 +11,13 @@ pub(super) struct NoInProgressState;
 
 #[async_trait]
 impl Program for NoInProgressState {
-    fn name(&self) -> &'static str {
-        "no in-progress state"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "repeats are told that it is paid while the first is still at it, or is dead"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE taken (key text PRIMARY KEY)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "no in-progress state",
+            kind: Kind::Naive,
+            about: "repeats are told that it is paid while the first is still at it, or is dead",
+            tables: "CREATE TABLE taken (key text PRIMARY KEY)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -11,20 +11,13 @@ pub(super) struct NoTimeLimit;
 
 #[async_trait]
 impl Program for NoTimeLimit {
-    fn name(&self) -> &'static str {
-        "in progress for ever"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "a worker that dies leaves its key in progress: every repeat gets 409, and nobody ever pays"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE progress (key text PRIMARY KEY, state text NOT NULL)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "in progress for ever",
+            kind: Kind::Naive,
+            about: "a worker that dies leaves its key in progress: every repeat gets 409, and nobody ever pays",
+            tables: "CREATE TABLE progress (key text PRIMARY KEY, state text NOT NULL)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -11,20 +11,13 @@ pub(super) struct SelectForUpdate;
 
 #[async_trait]
 impl Program for SelectForUpdate {
-    fn name(&self) -> &'static str {
-        "SELECT … FOR UPDATE"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "a row that is not there cannot be locked: the first repeats all pay"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE locked (key text PRIMARY KEY)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "SELECT … FOR UPDATE",
+            kind: Kind::Naive,
+            about: "a row that is not there cannot be locked: the first repeats all pay",
+            tables: "CREATE TABLE locked (key text PRIMARY KEY)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

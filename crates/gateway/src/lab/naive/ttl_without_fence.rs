@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, LEASE, Worker},
 };
 
@@ -12,20 +12,13 @@ pub(super) struct TtlWithoutFence;
 
 #[async_trait]
 impl Program for TtlWithoutFence {
-    fn name(&self) -> &'static str {
-        "state and TTL, no fence"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "a worker that was paused for longer than the TTL wakes up and pays beside the one that took over"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE recipe (key text PRIMARY KEY, state text NOT NULL, until bigint NOT NULL)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "state and TTL, no fence",
+            kind: Kind::Naive,
+            about: "a worker that was paused for longer than the TTL wakes up and pays beside the one that took over",
+            tables: "CREATE TABLE recipe (key text PRIMARY KEY, state text NOT NULL, until bigint NOT NULL)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -11,20 +11,13 @@ pub(super) struct TwoTransactions;
 
 #[async_trait]
 impl Program for TwoTransactions {
-    fn name(&self) -> &'static str {
-        "key and effect apart"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "the answer is committed, the payment is rolled back, and every repeat replays a success that never was"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE answered (key text PRIMARY KEY, state text NOT NULL)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "key and effect apart",
+            kind: Kind::Naive,
+            about: "the answer is committed, the payment is rolled back, and every repeat replays a success that never was",
+            tables: "CREATE TABLE answered (key text PRIMARY KEY, state text NOT NULL)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

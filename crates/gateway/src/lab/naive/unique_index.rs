@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::lab::{
-    program::{Answer, Kind, Program},
+    program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
 };
 
@@ -11,20 +11,13 @@ pub(super) struct UniqueIndex;
 
 #[async_trait]
 impl Program for UniqueIndex {
-    fn name(&self) -> &'static str {
-        "unique index alone"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Naive
-    }
-
-    fn about(&self) -> &'static str {
-        "one payment, but every repeat gets 500, also when the first has long been answered"
-    }
-
-    fn tables(&self) -> &'static str {
-        "CREATE TABLE indexed (key text PRIMARY KEY)"
+    fn about(&self) -> &'static About {
+        &About {
+            implementation: "unique index alone",
+            kind: Kind::Naive,
+            about: "one payment, but every repeat gets 500, also when the first has long been answered",
+            tables: "CREATE TABLE indexed (key text PRIMARY KEY)",
+        }
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {

@@ -2,8 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{About, Report};
-use crate::lab::{order::Break, program::Kind, storm::Row};
+use super::Report;
+use crate::lab::{
+    order::Break,
+    program::{About, Kind},
+    storm::Row,
+};
 
 /// Width and height of one chart, in its own units.
 const CHART: (f64, f64) = (320.0, 120.0);
