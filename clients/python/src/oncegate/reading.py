@@ -1,14 +1,17 @@
 """What a claim needs of a request: key, scope, fingerprint."""
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from oncegate import problem
+from oncegate import problem, verb
 from oncegate.fingerprint import BodyTooLarge, fingerprint
 from oncegate.key import KeyInvalid, parse_key
 from oncegate.options import Options
 from oncegate.problem import Problem
 from oncegate.scope import scope_text
+from oncegate.verb import Claim
 
 
 class Refused(Exception):
@@ -35,12 +38,36 @@ class Received:
 
 @dataclass(frozen=True)
 class Reading:
-    """The arguments of a claim."""
+    """The arguments of a claim, and the claim with them."""
 
     scope: str
     key: str
     fingerprint: bytes
     operation: str
+
+    def claim(self, cursor: Any, options: Options, owner: uuid.UUID) -> Claim:
+        """Claims, in a transaction of its own."""
+        return verb.claim(
+            cursor,
+            self.scope,
+            self.key,
+            self.fingerprint,
+            lease=options.lease,
+            retention=options.retention,
+            operation=self.operation,
+            owner=owner,
+        )
+
+    def enter(self, cursor: Any, options: Options) -> Claim:
+        """Claims in the handler's own transaction."""
+        return verb.enter(
+            cursor,
+            self.scope,
+            self.key,
+            self.fingerprint,
+            retention=options.retention,
+            operation=self.operation,
+        )
 
 
 def read_key(value: str | None, header: str) -> str | None:

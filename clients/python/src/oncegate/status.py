@@ -15,6 +15,11 @@ class Disposition(enum.Enum):
 RELEASED = frozenset({401, 403, 407, 408, 425, 429})
 
 
+def is_refusal(status: int) -> bool:
+    """A decision that claims no success: the only kind that may be stored after its transaction was rolled back."""
+    return status >= 400 and disposition(status) is Disposition.STORE
+
+
 def disposition(status: int) -> Disposition:
     """Errors of the server are released too: their transaction is rolled back, which proves that nothing happened."""
     return Disposition.RELEASE if status in RELEASED or status >= 500 else Disposition.STORE

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FENCED = "OG001"
+TRANSACTION_ABORTED = "25P02"
 
 
 class Fenced(Exception):

@@ -25,12 +25,10 @@ from oncegate.django.signals import answered
 from oncegate.problem import Problem
 from oncegate.reading import Reading, Refused, read_key
 from oncegate.replay import EXPIRES, http_date, kept_headers
-from oncegate.status import Disposition, disposition
-from oncegate.verb import Claim, Fenced, sqlstate
+from oncegate.status import Disposition, disposition, is_refusal
+from oncegate.verb import TRANSACTION_ABORTED, Claim, Fenced, sqlstate
 
 logger = logging.getLogger("oncegate")
-
-TRANSACTION_ABORTED = "25P02"
 
 
 @dataclass(frozen=True)
@@ -119,16 +117,7 @@ class Guard:
 
     def _claim_once(self, connection: Any, reading: Reading, owner: uuid.UUID) -> Claim:
         with connection.cursor() as cursor:
-            return verb.claim(
-                cursor,
-                reading.scope,
-                reading.key,
-                reading.fingerprint,
-                lease=self.options.lease,
-                retention=self.options.retention,
-                operation=reading.operation,
-                owner=owner,
-            )
+            return reading.claim(cursor, self.options, owner)
 
     def told(self, claim: Claim) -> tuple[str, HttpResponse]:
         """Outcome and answer of a claim that does not execute."""
@@ -204,19 +193,12 @@ class Execution:
 
     def run_entered(self) -> tuple[str, HttpResponse]:
         """Claims, executes and completes in one transaction, which leaves all of it or nothing."""
-        reading, options = self.reading, self.guard.options
+        reading = self.reading
         assert reading is not None
         try:
             with transaction.atomic(using=self.using):
                 with connections[self.using].cursor() as cursor:
-                    claim = verb.enter(
-                        cursor,
-                        reading.scope,
-                        reading.key,
-                        reading.fingerprint,
-                        retention=options.retention,
-                        operation=reading.operation,
-                    )
+                    claim = reading.enter(cursor, self.guard.options)
                 if claim.outcome == "acquired":
                     self.attempt = attempt_of(claim)
                     return "executed", self._execute_and_complete()
@@ -262,7 +244,7 @@ class Execution:
     def _settle(self, response: HttpResponse) -> HttpResponse:
         """After the rollback: stores the refusal, or gives the claim back. Nothing that claims success is stored."""
         assert self.attempt is not None
-        if disposition(response.status_code) is Disposition.STORE and response.status_code >= 400:
+        if is_refusal(response.status_code):
             try:
                 self.guard.complete(claims_connection(self.using), self.attempt, response)
             except Fenced:

@@ -10,12 +10,10 @@ from oncegate.reading import Reading
 from oncegate.starlette.answer import Passing
 from oncegate.starlette.records import Records
 from oncegate.starlette.transaction import Transaction
-from oncegate.status import Disposition, disposition
-from oncegate.verb import Fenced, sqlstate
+from oncegate.status import is_refusal
+from oncegate.verb import TRANSACTION_ABORTED, Fenced, sqlstate
 
 logger = logging.getLogger("oncegate")
-
-TRANSACTION_ABORTED = "25P02"
 
 
 class Execution:
@@ -54,8 +52,7 @@ class Execution:
     async def _undo(self, answer: Passing) -> Answer | None:
         """Rolls back, and stores the refusal or releases the claim. Nothing that claims success is stored."""
         await self.transaction.rollback()
-        is_refusal = disposition(answer.status) is Disposition.STORE and answer.status >= 400
-        if not is_refusal or self.is_entered:
+        if not is_refusal(answer.status) or self.is_entered:
             await self.give_back()
             return None
         try:

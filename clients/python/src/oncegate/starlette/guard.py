@@ -10,7 +10,7 @@ from urllib.parse import quote
 from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
 from starlette.requests import Request
 
-from oncegate import problem, verb
+from oncegate import problem
 from oncegate.answer import Answer, problem_answer
 from oncegate.attempt import Attempt, attempt_of, gateway_attempt
 from oncegate.options import Options
@@ -77,16 +77,7 @@ class Guard:
         return answer
 
     async def _enter(self, exchange: Exchange, reading: Reading) -> Claim:
-        return await exchange.transaction.run(
-            lambda cursor: verb.enter(
-                cursor,
-                reading.scope,
-                reading.key,
-                reading.fingerprint,
-                retention=self.options.retention,
-                operation=reading.operation,
-            )
-        )
+        return await exchange.transaction.run(lambda cursor: reading.enter(cursor, self.options))
 
     def _execute(self, exchange: Exchange, attempt: Attempt, reading: Reading | None) -> None:
         exchange.outcome = "executed"

@@ -42,16 +42,7 @@ class Records:
         owner = uuid.uuid4()
 
         def ask(cursor: Cursor) -> Claim:
-            return verb.claim(
-                cursor,
-                reading.scope,
-                reading.key,
-                reading.fingerprint,
-                lease=self.options.lease,
-                retention=self.options.retention,
-                operation=reading.operation,
-                owner=owner,
-            )
+            return reading.claim(cursor, self.options, owner)
 
         try:
             return await self.database.run(ask)
