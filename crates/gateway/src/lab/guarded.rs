@@ -10,6 +10,9 @@ use oncegate_store::lab::Database;
 
 use super::{program::Program, shop::Shop};
 
+/// How the SQL functions store an answer, in the transaction of the effect.
+const COMPLETE: &str = "SELECT CAST(oncegate.complete(CAST($1 AS uuid), CAST($2 AS bigint), 201, '[]', '') AS text)";
+
 /// All that this database can run.
 ///
 /// # Errors

@@ -8,42 +8,50 @@ use super::{program::Kind, shop::Fault, storm::Row};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Break {
     pub(super) implementation: &'static str,
-    pub(super) fault: &'static str,
+    pub(super) fault: Fault,
     pub(super) concurrency: usize,
     /// What went wrong there, the worst first.
     pub(super) failure: &'static str,
 }
 
-/// From what happens every day to what happens to everybody in the end.
-const SEVERITY: [Fault; 4] = [Fault::None, Fault::CrashBeforeEffect, Fault::CrashAfterEffect, Fault::Pause];
+// === impl Break ===
+
+impl Break {
+    /// At which storm.
+    pub(super) fn circumstances(&self) -> String {
+        let clients = self.concurrency;
+        match self.fault {
+            Fault::None => format!("at {clients} at once"),
+            fault => format!("at {clients} at once, {fault}"),
+        }
+    }
+
+    fn storm(&self) -> (Fault, usize) {
+        (self.fault, self.concurrency)
+    }
+}
 
 // === the order ===
 
 /// For each naive program the first row that failed; mildest storms first, and within them in the order of the rows.
 pub(super) fn of(rows: &[Row]) -> Vec<Break> {
-    let mut breaks: Vec<(usize, Break)> = Vec::new();
+    let mut breaks: Vec<Break> = Vec::new();
     for row in rows.iter().filter(|row| row.kind == Kind::Naive && row.has_failed()) {
-        let failure = failure(row);
-        let found =
-            Break { implementation: row.implementation, fault: row.fault, concurrency: row.concurrency, failure };
-        let rank = rank(row);
-        match breaks.iter_mut().find(|(_, known)| known.implementation == row.implementation) {
-            Some(known) if (rank, row.concurrency) < (known.0, known.1.concurrency) => *known = (rank, found),
+        let Row { implementation, fault, concurrency, .. } = *row;
+        let found = Break { implementation, fault, concurrency, failure: failure(row) };
+        match breaks.iter_mut().find(|known| known.implementation == implementation) {
+            Some(known) if found.storm() < known.storm() => *known = found,
             Some(_) => {}
-            None => breaks.push((rank, found)),
+            None => breaks.push(found),
         }
     }
-    breaks.sort_by_key(|(rank, found)| (*rank, found.concurrency));
-    breaks.into_iter().map(|(_, found)| found).collect()
+    breaks.sort_by_key(Break::storm);
+    breaks
 }
 
 /// Whether programs broke in the order in which their rows are, the expected one.
 pub(super) fn is_expected(order: &[Break], rows: &[Row]) -> bool {
     order.is_sorted_by_key(|found| rows.iter().position(|row| row.implementation == found.implementation))
-}
-
-fn rank(row: &Row) -> usize {
-    SEVERITY.iter().position(|fault| fault.name() == row.fault).unwrap_or(SEVERITY.len())
 }
 
 fn failure(row: &Row) -> &'static str {
@@ -66,7 +74,7 @@ mod tests {
         Row {
             implementation,
             kind: Kind::Naive,
-            fault: fault.name(),
+            fault,
             concurrency,
             keys: 10,
             executed: 10,

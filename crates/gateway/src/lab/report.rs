@@ -34,7 +34,7 @@ impl Report {
 
     /// Whether each row of oncegate's is as promised.
     pub(super) fn keeps_the_promise(&self) -> bool {
-        self.rows.iter().all(|row| row.kind == Kind::Naive || row.keeps_the_promise())
+        self.rows.iter().filter(|row| row.kind == Kind::Oncegate).all(Row::is_right)
     }
 
     pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
@@ -80,10 +80,8 @@ impl Report {
 
     fn broken(&self) -> String {
         let line = |(number, found): (usize, &Break)| {
-            let struck =
-                if found.fault == "none" { String::new() } else { format!(", {}", found.fault.replace('_', " ")) };
-            let (program, clients, failure) = (found.implementation, found.concurrency, found.failure);
-            format!("{:>3}. {program:<26} {failure:<22} at {clients} at once{struck}\n", number + 1)
+            let Break { implementation, failure, .. } = found;
+            format!("{:>3}. {implementation:<26} {failure:<22} {}\n", number + 1, found.circumstances())
         };
         self.order.iter().enumerate().map(line).collect()
     }
@@ -106,27 +104,16 @@ fn table(rows: &[Row]) -> Table {
         "",
     ]);
     for row in rows {
-        let sign = match row.kind {
-            Kind::Naive => {
-                if row.has_failed() {
-                    "✗"
-                } else {
-                    ""
-                }
-            }
-            Kind::Oncegate => {
-                if row.keeps_the_promise() {
-                    "✓"
-                } else {
-                    "✗"
-                }
-            }
+        let sign = match (row.kind, row.is_right()) {
+            (_, false) => "✗",
+            (Kind::Naive, true) => "",
+            (Kind::Oncegate, true) => "✓",
         };
         let number = |number: u64| Cell::new(number).set_alignment(CellAlignment::Right);
         let clients = u64::try_from(row.concurrency).unwrap_or(u64::MAX);
         table.add_row([
             Cell::new(row.implementation),
-            Cell::new(row.fault.replace('_', " ")),
+            Cell::new(row.fault),
             number(clients),
             number(row.keys),
             number(row.executed),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -25,8 +26,9 @@ const PAY_TIME: Duration = Duration::from_millis(5);
 /// How long a worker stands still that is paused: longer than its lease, and than the takeover after it.
 const PAUSE: Duration = Duration::from_millis(900);
 
-/// What befalls the first worker of every key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// What befalls the first worker of every key; from what every day has to what comes to everybody in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Fault {
     /// Nothing.
     None,
@@ -81,14 +83,14 @@ pub(super) struct Paid {
 
 // === impl Fault ===
 
-impl Fault {
-    pub(super) fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
             Self::None => "none",
-            Self::CrashBeforeEffect => "crash_before_effect",
-            Self::CrashAfterEffect => "crash_after_effect",
+            Self::CrashBeforeEffect => "crash before effect",
+            Self::CrashAfterEffect => "crash after effect",
             Self::Pause => "pause",
-        }
+        })
     }
 }
 

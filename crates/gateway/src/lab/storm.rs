@@ -31,7 +31,7 @@ pub(super) struct Storm {
 pub(super) struct Row {
     pub(super) implementation: &'static str,
     pub(super) kind: Kind,
-    pub(super) fault: &'static str,
+    pub(super) fault: Fault,
     pub(super) concurrency: usize,
     pub(super) keys: u64,
     /// Keys that were paid for.
@@ -108,7 +108,7 @@ impl Storm {
         Row {
             implementation: program.about().implementation,
             kind: program.about().kind,
-            fault: self.fault.name(),
+            fault: self.fault,
             concurrency: self.concurrency,
             keys: number(self.keys),
             executed,
@@ -180,13 +180,21 @@ impl Client<'_> {
 // === impl Row ===
 
 impl Row {
+    /// Whether it is what its kind should show: of ours the promise, of others that nothing went wrong.
+    pub(super) fn is_right(&self) -> bool {
+        match self.kind {
+            Kind::Naive => !self.has_failed(),
+            Kind::Oncegate => self.keeps_the_promise(),
+        }
+    }
+
     /// Whether something went wrong, whatever it is.
     pub(super) fn has_failed(&self) -> bool {
         self.duplicates + self.errors + self.false_successes + self.stuck > 0
     }
 
     /// Whether it is what oncegate promises: each key executed once, and nearly everybody told.
-    pub(super) fn keeps_the_promise(&self) -> bool {
+    fn keeps_the_promise(&self) -> bool {
         self.executed == self.keys
             && self.duplicates + self.false_successes == 0
             && self.answered * 20 >= self.clients * 19

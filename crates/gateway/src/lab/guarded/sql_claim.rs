@@ -2,18 +2,16 @@
 
 use async_trait::async_trait;
 
+use super::COMPLETE;
 use crate::lab::{
     program::{About, Answer, Kind, Program},
-    shop::{Interrupted, Worker},
+    shop::{Interrupted, LEASE, Worker},
 };
 
 pub(super) struct SqlClaim;
 
-/// Three times [`LEASE`](crate::lab::shop::LEASE) is what a pause lasts.
 const CLAIM: &str = "SELECT outcome, CAST(record AS text), CAST(fence AS text) FROM oncegate.claim('lab', $1, \
-                     sha256(convert_to($1, 'UTF8')), lease => interval '300 milliseconds')";
-
-const COMPLETE: &str = "SELECT CAST(oncegate.complete(CAST($1 AS uuid), CAST($2 AS bigint), 201, '[]', '') AS text)";
+                     sha256(convert_to($1, 'UTF8')), lease => CAST($2 AS interval))";
 
 /// What `oncegate.complete` raises in a transaction that must not commit: somebody took over.
 const TAKEN_OVER: &str = "OG001";
@@ -30,7 +28,8 @@ impl Program for SqlClaim {
     }
 
     async fn serve(&self, worker: &Worker<'_>, key: &str) -> Result<Answer, Interrupted> {
-        let claimed = worker.rows(CLAIM, &[key]).await?;
+        let lease = format!("{} milliseconds", LEASE.as_millis());
+        let claimed = worker.rows(CLAIM, &[key, &lease]).await?;
         match claimed.first().map(Vec::as_slice) {
             Some([Some(outcome), Some(record), Some(fence)]) if outcome == "acquired" => {
                 pay_and_complete(worker, key, &[record, fence]).await

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::COMPLETE;
 use crate::lab::{
     program::{About, Answer, Kind, Program},
     shop::{Interrupted, Worker},
@@ -11,8 +12,6 @@ pub(super) struct SqlEnter;
 
 const ENTER: &str = "SELECT outcome, CAST(record AS text), CAST(fence AS text) \
                      FROM oncegate.enter('lab-enter', $1, sha256(convert_to($1, 'UTF8')))";
-
-const COMPLETE: &str = "SELECT CAST(oncegate.complete(CAST($1 AS uuid), CAST($2 AS bigint), 201, '[]', '') AS text)";
 
 #[async_trait]
 impl Program for SqlEnter {

@@ -6,6 +6,7 @@ use super::Report;
 use crate::lab::{
     order::Break,
     program::{About, Kind},
+    shop::Fault,
     storm::Row,
 };
 
@@ -29,10 +30,8 @@ pub(super) fn page(report: &Report) -> String {
 /// What broke first, as a list.
 fn broken(order: &[Break]) -> String {
     order.iter().fold(String::new(), |mut list, found| {
-        let struck = if found.fault == "none" { String::new() } else { format!(", {}", found.fault.replace('_', " ")) };
-        let (name, failure, clients) = (escaped(found.implementation), found.failure, found.concurrency);
-        write!(list, "<li><b>{name}</b> {failure} <span>at {clients} at once{struck}</span></li>")
-            .expect("into a string");
+        let (name, failure, storm) = (escaped(found.implementation), found.failure, found.circumstances());
+        write!(list, "<li><b>{name}</b> {failure} <span>{storm}</span></li>").expect("into a string");
         list
     })
 }
@@ -61,34 +60,19 @@ fn bar(row: &Row, x: f64, width: f64) -> String {
     let payments = (row.executed + row.duplicates) as f64 / (row.keys.max(1)) as f64;
     // One payment is a short bar, none is no bar, and 300 fill the chart.
     let height = (payments + 1.0).ln() / (PAYMENTS_MAX + 1.0).ln() * CHART.1;
-    let class = match row.kind {
-        Kind::Naive => {
-            if row.has_failed() {
-                "bad"
-            } else {
-                "good"
-            }
-        }
-        Kind::Oncegate => {
-            if row.keeps_the_promise() {
-                "good"
-            } else {
-                "bad"
-            }
-        }
-    };
+    let class = verdict(row);
     let (middle, top) = (x + width / 2.0, CHART.1 - height);
     let fault = match row.fault {
-        "none" => row.concurrency.to_string(),
-        "pause" => "pause".to_owned(),
-        "crash_before_effect" => "crash".to_owned(),
-        _ => "crash′".to_owned(),
+        Fault::None => row.concurrency.to_string(),
+        Fault::CrashBeforeEffect => "crash".to_owned(),
+        Fault::CrashAfterEffect => "crash′".to_owned(),
+        Fault::Pause => "pause".to_owned(),
     };
     format!(
         "<g class=\"{class}\"><title>{}, {} at once: {} keys, {} payments, {} times 500, {} false, {} stuck</title>\
          <rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{height:.1}\"/>\
          <text x=\"{middle:.1}\" y=\"{:.1}\">{payments:.1}</text><text x=\"{middle:.1}\" y=\"{:.1}\">{fault}</text></g>",
-        row.fault.replace('_', " "),
+        row.fault,
         row.concurrency,
         row.keys,
         row.executed + row.duplicates,
@@ -104,16 +88,12 @@ fn bar(row: &Row, x: f64, width: f64) -> String {
 
 fn table(rows: &[Row]) -> String {
     rows.iter().fold(String::new(), |mut table, row| {
-        let is_good = match row.kind {
-            Kind::Naive => !row.has_failed(),
-            Kind::Oncegate => row.keeps_the_promise(),
-        };
         write!(
             table,
             "<tr class=\"{}\"><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{} %</tr>",
-            if is_good { "good" } else { "bad" },
+            verdict(row),
             escaped(row.implementation),
-            row.fault.replace('_', " "),
+            row.fault,
             row.concurrency,
             row.keys,
             row.executed,
@@ -126,6 +106,11 @@ fn table(rows: &[Row]) -> String {
         .expect("into a string");
         table
     })
+}
+
+/// The class of what is drawn of a row.
+fn verdict(row: &Row) -> &'static str {
+    if row.is_right() { "good" } else { "bad" }
 }
 
 fn number(count: usize) -> f64 {
