@@ -35,18 +35,16 @@ class Claim:
     retry_after: float | None = None
 
 
+# What a statement says is parsed and planned anew each time, so it says no more than it must: lengths and casts are left
+# to the types of the functions' arguments.
 ANSWER = """
-    SELECT outcome, record::text, fence, attempt, status, headers::text, body,
-           extract(epoch FROM completed_at)::float8, extract(epoch FROM clock_timestamp() + expires_in)::float8,
-           extract(epoch FROM retry_after)::float8
+    SELECT outcome, record, fence, attempt, status, headers::text, body, extract(epoch FROM completed_at),
+           extract(epoch FROM clock_timestamp() + expires_in), extract(epoch FROM retry_after)
 """
-ARGUMENTS = "(%s, %s, %s, make_interval(secs => %s), make_interval(secs => %s), %s, %s, %s::uuid)"
+ARGUMENTS = "(%s, %s, %s, %s, %s, %s, %s, %s)"
 CLAIM = f"{ANSWER} FROM oncegate.claim{ARGUMENTS}"
 ENTER = f"{ANSWER} FROM oncegate.enter{ARGUMENTS}"
-COMPLETE = """
-    SELECT oncegate.complete(%s::uuid, %s, %s, %s::jsonb, %s, make_interval(secs => %s)),
-           extract(epoch FROM clock_timestamp())::float8
-"""
+COMPLETE = "SELECT oncegate.complete(%s, %s, %s, %s, %s, %s), extract(epoch FROM clock_timestamp())"
 EXTEND = "SELECT oncegate.extend(%s::uuid, %s, make_interval(secs => %s))"
 RELEASE = "SELECT oncegate.release(%s::uuid, %s)"
 FIRST_USE = "SELECT operation, state FROM oncegate.records WHERE record = %s::uuid"
@@ -69,7 +67,7 @@ def claim(
     A claim whose reply was lost may be sent again with the same `owner`: it recognises its own row.
     """
     held = str(owner) if owner else None
-    values = (scope, key, fingerprint, lease, retention, operation, on_abandoned, held)
+    values = (scope, key, fingerprint, _seconds(lease), _seconds(retention), operation, on_abandoned, held)
     return _ask(cursor, CLAIM, values)
 
 
@@ -77,7 +75,7 @@ def enter(
     cursor: Any, scope: str, key: str, fingerprint: bytes, *, retention: float = 86400, operation: str = ""
 ) -> Claim:
     """A claim in the caller's own transaction, outside of savepoints; that transaction must complete too."""
-    values = (scope, key, fingerprint, 30, retention, operation, "takeover", None)
+    values = (scope, key, fingerprint, "30 s", _seconds(retention), operation, "takeover", None)
     return _ask(cursor, ENTER, values)
 
 
@@ -95,7 +93,8 @@ def complete(
 
     `body` None: it is not kept. Raises Fenced unless this very call completed the record; then roll back.
     """
-    values = (str(record), fence, status, json.dumps([list(pair) for pair in headers]), body, retention)
+    life = None if retention is None else _seconds(retention)
+    values = (str(record), fence, status, json.dumps([list(pair) for pair in headers]), body, life)
     try:
         cursor.execute(COMPLETE, values)
     except Exception as error:
@@ -137,16 +136,25 @@ def _ask(cursor: Any, statement: str, values: Sequence[object]) -> Claim:
     outcome, record, fence, attempt, status, headers, body, completed_at, expires_at, retry_after = cursor.fetchone()
     return Claim(
         outcome=outcome,
-        record=uuid.UUID(record),
+        record=record if isinstance(record, uuid.UUID) else uuid.UUID(record),
         fence=fence,
         attempt=attempt,
         status=status,
         headers=None if headers is None else [(name, value) for name, value in json.loads(headers)],
         body=None if body is None else bytes(body),
-        completed_at=completed_at,
-        expires_at=expires_at,
-        retry_after=retry_after,
+        completed_at=_number(completed_at),
+        expires_at=_number(expires_at),
+        retry_after=_number(retry_after),
     )
+
+
+def _seconds(length: float) -> str:
+    """An interval, as PostgreSQL reads one."""
+    return f"{length} s"
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _tell(cursor: Any, statement: str, values: Sequence[object]) -> bool:

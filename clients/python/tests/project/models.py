@@ -1,5 +1,6 @@
 """What a payment leaves behind."""
 
+from django.conf import settings
 from django.db import models
 
 
@@ -8,3 +9,10 @@ class Payment(models.Model):
 
     key = models.CharField(max_length=255)
     amount = models.IntegerField()
+
+
+class Account(models.Model):
+    """What a caller's payments are taken from."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    balance = models.BigIntegerField(default=0)

@@ -17,7 +17,7 @@ from rest_framework.viewsets import ViewSet
 
 from oncegate.django import exempt, idempotent
 from project.crash import crash_at
-from project.models import Payment
+from project.models import Account, Payment
 
 
 def pay(request):
@@ -207,3 +207,30 @@ def metrics(request):
 
 def healthz(request):
     return HttpResponse("ok")
+
+
+def transfer(request):
+    """What a payment usually takes: who pays is known, has the money, and has less of it afterwards."""
+    account, _ = Account.objects.select_for_update().get_or_create(user=request.user)
+    payment = Payment.objects.create(key=request.headers.get("Idempotency-Key", ""), amount=request.data["amount"])
+    account.balance -= payment.amount
+    account.save(update_fields=["balance"])
+    return Response({"id": payment.pk}, 201)
+
+
+@api_view(["POST"])
+@transaction.atomic
+def transfer_unguarded(request):
+    return transfer(request)
+
+
+@api_view(["POST"])
+@idempotent(enter=True)
+def transfer_entered(request):
+    return transfer(request)
+
+
+@api_view(["POST"])
+@idempotent
+def transfer_claimed(request):
+    return transfer(request)

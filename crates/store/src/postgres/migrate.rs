@@ -71,16 +71,17 @@ pub enum MigrateError {
 // === the migrations ===
 
 /// Migration `n` leads from schema `n - 1` to `n`.
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration { number: 1, name: "create_records", text: include_str!("migrations/001_create_records.sql") },
     Migration { number: 2, name: "create_functions", text: include_str!("migrations/002_create_functions.sql") },
     Migration { number: 3, name: "create_operations", text: include_str!("migrations/003_create_operations.sql") },
     Migration { number: 4, name: "create_batches", text: include_str!("migrations/004_create_batches.sql") },
     Migration { number: 5, name: "disown_completions", text: include_str!("migrations/005_disown_completions.sql") },
     Migration { number: 6, name: "sweep_by_birth", text: include_str!("migrations/006_sweep_by_birth.sql") },
+    Migration { number: 7, name: "spare_lone_callers", text: include_str!("migrations/007_spare_lone_callers.sql") },
 ];
 
-const SCHEMA: i32 = 6;
+const SCHEMA: i32 = 7;
 
 /// Excludes other instances that start at the same time: "oncegate".
 const LOCK: i64 = i64::from_be_bytes(*b"oncegate");

@@ -155,3 +155,33 @@ async fn the_transaction_of_the_effect_may_be_stricter() {
         assert_eq!(claim(&taker, &arguments).await.outcome, "completed");
     }
 }
+
+#[tokio::test]
+async fn rows_that_break_an_invariant_are_refused_by_its_name() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    claim(&client, KEY).await;
+    for (change, invariant) in [
+        ("scope = repeat('s', 1025)", "scope_has_a_limit"),
+        ("key = ''", "key_has_a_length"),
+        ("fingerprint = ''", "fingerprint_has_a_length"),
+        ("spelling = 'loud'", "spelling_is_known"),
+        ("backend = 'magic'", "backend_is_known"),
+        ("on_abandoned = 'retry'", "on_abandoned_is_known"),
+        ("state = 'done', lease_until = NULL", "state_is_known"),
+        ("fence = 0", "fence_is_positive"),
+        ("attempt = 0", "attempt_counts"),
+        ("lease_until = NULL", "in_flight_has_lease"),
+        ("state = 'completed', lease_until = NULL, status = 201", "completed_has_time"),
+        ("state = 'completed', lease_until = NULL, completed_at = created_at", "completed_has_status"),
+        ("state = 'completed', lease_until = NULL, completed_at = created_at, status = 99", "status_is_http"),
+        ("state = 'unknown', lease_until = NULL, doubt_reason = 'reset'", "unknown_has_time"),
+        ("state = 'unknown', lease_until = NULL, doubted_at = created_at", "unknown_has_reason"),
+        ("expires_at = created_at", "record_outlives_lease"),
+        ("state = 'completed', lease_until = NULL, completed_at = expires_at, status = 201", "every_state_lives"),
+    ] {
+        let refused = run(&client, &format!("UPDATE oncegate.records SET {change}")).await.unwrap_err();
+        let error = refused.as_db_error().unwrap();
+        assert_eq!((error.code().code(), error.constraint()), ("23514", Some(invariant)), "{change}: {error}");
+    }
+}

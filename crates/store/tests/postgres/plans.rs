@@ -81,8 +81,8 @@ async fn plan(client: &Client, (name, sql, words): (&str, &str, &[&str]), uuids:
     messages.iter().filter_map(line).collect()
 }
 
-/// The plans of the statements of a function, in a session that has not called it before.
-async fn nested_plans(place: &Place, (name, words): (&str, &[&str]), uuids: &str) -> Vec<String> {
+/// The plans of the statements that functions run, in a session that has called none before.
+async fn nested_plans(place: &Place, calls: &str) -> Vec<String> {
     let (client, mut connection) = place.config().connect(NoTls).await.unwrap();
     let (sender, notices) = mpsc::channel();
     let messages = stream::poll_fn(move |context| connection.poll_message(context));
@@ -92,8 +92,8 @@ async fn nested_plans(place: &Place, (name, words): (&str, &[&str]), uuids: &str
         }
         future::ready(())
     }));
-    let call = format!("BEGIN; SELECT * FROM oncegate.{name} ('0 s', {}); ROLLBACK", lists(words, uuids));
-    client.batch_execute(&format!("{TELL} {call}")).await.unwrap();
+    client.batch_execute(TELL).await.unwrap();
+    client.batch_execute(calls).await.unwrap();
     drop(client);
     listening.await.unwrap();
     // A plan follows the text of its query.
@@ -128,15 +128,43 @@ async fn every_batched_statement_goes_by_the_primary_key() {
     let sql = format!("SELECT string_agg(md5(n::text), ',') FROM generate_series(1, {BATCH}) AS n");
     let uuids: String = client.query_one(&sql, &[]).await.unwrap().get(0);
     let mut plans = Vec::new();
-    for function in FUNCTIONS {
-        plans.push((function.0, nested_plans(&place, function, &uuids).await));
+    for (name, words) in FUNCTIONS {
+        let call = format!("BEGIN; SELECT * FROM oncegate.{name} ('0 s', {}); ROLLBACK", lists(words, &uuids));
+        plans.push((name, nested_plans(&place, &call).await));
     }
     for statement in STATEMENTS {
         plans.push((statement.0, plan(&client, statement, &uuids).await));
     }
     for (name, plan) in plans {
-        let reads = plan.iter().filter(|line| line.contains("records_pkey")).count();
-        assert!(reads > 0, "{name} has no plan:\n{}", plan.join("\n"));
-        assert_eq!(strays(&plan), Vec::<&str>::new(), "{name}:\n{}", plan.join("\n"));
+        assert_goes_by_key(name, &plan);
     }
+}
+
+/// What a session plans first it keeps, and a table of one page is read fastest from its first row to its last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_functions_of_applications_go_by_the_primary_key_when_planned_for_a_table_of_one_row() {
+    let place = Place::start(&["autovacuum=off"]).await;
+    let client = place.connect().await;
+    client.execute(FILL, &[&1_i64]).await.unwrap();
+    client.batch_execute("VACUUM ANALYZE oncegate.records").await.unwrap();
+    let names = "SELECT quote_literal(record) || ', ' || fence FROM oncegate.records";
+    let names: String = client.query_one(names, &[]).await.unwrap().get(0);
+    for call in [
+        "claim('s', 'key', 'f')",
+        "enter('s', 'key', 'f')",
+        "extend({}, '30 s')",
+        "complete({}, 201, '[]', '')",
+        "doubt({}, 'reset')",
+        "release({})",
+    ] {
+        let call = call.replace("{}", &names);
+        let plan = nested_plans(&place, &format!("BEGIN; SELECT oncegate.{call}; ROLLBACK")).await;
+        assert_goes_by_key(&call, &plan);
+    }
+}
+
+fn assert_goes_by_key(name: &str, plan: &[String]) {
+    let reads = plan.iter().filter(|line| line.contains("records_pkey")).count();
+    assert!(reads > 0, "{name} has no plan:\n{}", plan.join("\n"));
+    assert_eq!(strays(plan), Vec::<&str>::new(), "{name}:\n{}", plan.join("\n"));
 }

@@ -1,18 +1,8 @@
-"""Makes the schema `oncegate`, or brings an older one up to date, as `oncegate migrate` does."""
-
-from typing import Any
+"""Makes the schema `oncegate`, or brings an older one up to date."""
 
 from django.db import migrations
 
-from oncegate.schema import migrate
-
-
-def apply(apps: Any, schema_editor: Any) -> None:
-    """Records itself in oncegate.migrations, so that it finds nothing to do where the gateway was first."""
-    if schema_editor.connection.vendor != "postgresql":
-        return
-    with schema_editor.connection.cursor() as cursor:
-        migrate(cursor)
+from oncegate.django.schema import apply
 
 
 class Migration(migrations.Migration):
