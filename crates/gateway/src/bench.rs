@@ -8,10 +8,11 @@ mod cpu;
 mod cycle;
 mod gateway;
 mod process;
+mod redis;
 mod store;
 mod target;
 
-pub(crate) use self::cluster::Cluster;
+pub(crate) use self::{cluster::Cluster, redis::Redis};
 
 /// Measure how fast the gate and its stores are
 #[derive(Debug, clap::Args)]

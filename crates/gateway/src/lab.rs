@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
+mod cache;
 mod guarded;
 mod naive;
 mod order;
@@ -21,6 +22,7 @@ mod shop;
 mod storm;
 
 use self::{
+    cache::Cache,
     place::Place,
     report::Report,
     shop::{Fault, Shop},
@@ -80,7 +82,7 @@ const KEYS: std::ops::RangeInclusive<usize> = 3..=20;
 const STRUCK_CONCURRENCY: usize = 5;
 const STRUCK_KEYS: usize = 10;
 
-const FAULTS: [Fault; 3] = [Fault::CrashBeforeEffect, Fault::CrashAfterEffect, Fault::Pause];
+const FAULTS: [Fault; 4] = [Fault::CrashBeforeEffect, Fault::CrashAfterEffect, Fault::Pause, Fault::CacheRestart];
 
 // === the command ===
 
@@ -113,9 +115,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn measure(place: &Place, concurrency: &[u16]) -> anyhow::Result<Report> {
-    let shop = Shop::open(place.database().clone(), place.connections()).await.context("opening the ledger")?;
-    let shop = Arc::new(shop);
-    let mut programs = naive::all(shop.database());
+    let shop = Shop::open(place.database().clone(), place.connections(), cache().await);
+    let shop = Arc::new(shop.await.context("opening the ledger")?);
+    let mut programs = naive::all(shop.database(), shop.has_cache());
     programs.extend(guarded::all(&shop)?);
     let storms = storms(concurrency);
     let bar = progress(programs.len() * storms.len());
@@ -138,6 +140,12 @@ async fn measure(place: &Place, concurrency: &[u16]) -> anyhow::Result<Report> {
     }
     bar.finish_and_clear();
     Ok(Report::new(place.name().to_owned(), &programs, rows))
+}
+
+/// A Redis for who remembers keys there, if it is installed.
+async fn cache() -> Option<Cache> {
+    let started = Cache::start().await;
+    started.inspect_err(|error| eprintln!("no Redis can be started here, so without SET NX: {error:#}")).ok()
 }
 
 /// What every program goes through.

@@ -100,3 +100,17 @@ fn sqlite_is_compared_with_one_commit_for_each_verb() {
     assert!(report["one_commit_cycles_per_second"].as_f64().unwrap() > 0.0, "{report}");
     assert_eq!(directory.path().read_dir().unwrap().count(), 0, "it works in files of its own and deletes them");
 }
+
+#[test]
+fn redis_is_compared_with_its_own_benchmark_alone_and_as_a_cluster() {
+    for servers in ["single", "cluster"] {
+        let report = report(&bench(&["--json", "--redis", servers]));
+        for figure in ["cycles_per_second", "claims_per_second", "benchmark_set_per_second", "ratio"] {
+            assert!(report[figure].as_f64().unwrap() > 0.0, "{figure} of {report}");
+        }
+        for row in report["rows"].as_array().unwrap() {
+            assert_eq!(row["cycles"], row["rows_counted"], "{row}");
+            assert!(row["server_cpu_micros_per_cycle"].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+}

@@ -70,6 +70,7 @@ fn on_postgresql_each_program_breaks_and_ours_does_not() {
             ("key and effect apart", "crash_after_effect", "false_successes"),
             ("in progress for ever", "crash_before_effect", "stuck"),
             ("state and TTL, no fence", "pause", "duplicates"),
+            ("SET NX alone", "cache_restart", "duplicates"),
         ],
     );
     every_row_of_ours_keeps_its_promise(&report, 3);
@@ -79,7 +80,7 @@ fn on_postgresql_each_program_breaks_and_ours_does_not() {
     }
 
     let page = std::fs::read_to_string(page).unwrap();
-    assert_eq!(page.matches("<figure").count(), 11, "a chart for each program");
+    assert_eq!(page.matches("<figure").count(), 12, "a chart for each program");
     assert!(!page.contains("{{") && !page.contains("src=") && !page.contains("href="), "everything is in it");
     let left = "SELECT count(*) FROM pg_database WHERE datname LIKE 'oncegate_lab%'";
     assert_eq!(server.execute("postgres", left).unwrap(), "0", "nothing is left behind");

@@ -3,11 +3,15 @@
 //! Every value is text, in and out: programs that are to be read by a person cast in their SQL. Nothing of it is used
 //! while serving.
 
+#[cfg(feature = "redis")]
+mod cache;
 mod postgres;
 mod sqlite;
 
 use std::path::PathBuf;
 
+#[cfg(feature = "redis")]
+pub use self::cache::Cache;
 use crate::postgres::Address;
 
 // === types ===

@@ -35,6 +35,7 @@ mod row;
 mod script;
 mod server;
 mod write;
+pub mod yardstick;
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -48,17 +49,13 @@ use oncegate_core::{
 };
 use redis::Value;
 
+pub(crate) use self::link::Link;
 pub use self::{
     address::{Address, AddressError},
     options::Options,
     server::Server,
 };
-use self::{
-    caller::Caller,
-    link::{Link, Wait},
-    reply::written,
-    script::Call,
-};
+use self::{caller::Caller, link::Wait, reply::written, script::Call};
 
 // === types ===
 

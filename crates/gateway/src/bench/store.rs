@@ -9,6 +9,7 @@
 //! | `ours` | the store, as a gateway uses it |
 //! | `one-commit` | SQLite only: the store, told to commit each verb alone |
 //! | `bare`, `claim`, `enter` | with `--strategies`: a handler of one INSERT, bare and guarded by the SQL functions |
+//! | `ours-claims`, `benchmark-claims`, `benchmark-set` | with `--redis`: claims of the store, the same sent by `redis-benchmark`, and its `SET … NX PX` |
 //! | `ours-small`, `ours-large` | with `--rows`: the store beside 100,000 completed records, and beside so many |
 //!
 //! All rows of a run are on one server or disk, rounds are interleaved, and figures are medians of rounds, so that a
@@ -27,6 +28,7 @@ mod load;
 mod lone;
 mod place;
 mod postgres;
+mod redis;
 mod report;
 mod row;
 mod sqlite;
@@ -66,6 +68,10 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "rows")]
     strategies: bool,
 
+    /// Instead, compare the store on a Redis of its own with redis-benchmark, which sends the very same claims
+    #[arg(long, value_name = "SERVERS", value_enum, conflicts_with_all = ["store", "rows", "strategies", "settings"])]
+    redis: Option<redis::Which>,
+
     /// A setting of the PostgreSQL of its own, such as wal_compression=lz4; may be repeated
     #[arg(long = "setting", value_name = "NAME=VALUE", conflicts_with = "store")]
     settings: Vec<String>,
@@ -97,6 +103,7 @@ Examples:
   oncegate bench store --store postgres://bench:secret@db.internal/postgres --json
   oncegate bench store --store sqlite:///var/lib/oncegate/bench.db
   oncegate bench store --strategies --callers 16
+  oncegate bench store --redis cluster
   oncegate bench store --rows 10000000 --seconds 60 --setting wal_compression=lz4";
 
 // === impl Arguments ===
@@ -124,8 +131,9 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let callers = usize::try_from(arguments.callers)?;
     let size = Size { callers, seconds: arguments.seconds, rounds: arguments.rounds };
     let report = match &arguments.store {
+        None if let Some(which) = arguments.redis => unless_interrupted(redis::measure(which, size)).await?,
         Some(StoreAddress::Memory) => bail!("a store in memory has nothing to measure: name a server or a file"),
-        Some(StoreAddress::Redis(_)) => bail!("a Redis is not measured by this command: name a PostgreSQL or a file"),
+        Some(StoreAddress::Redis(_)) => bail!("a Redis is measured on servers of its own: --redis single, or cluster"),
         Some(StoreAddress::Sqlite(_)) if arguments.rows.is_some() || arguments.strategies => {
             bail!("--rows and --strategies need a PostgreSQL")
         }

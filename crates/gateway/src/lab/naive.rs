@@ -5,6 +5,7 @@ mod get_or_create;
 mod no_in_progress_state;
 mod no_time_limit;
 mod select_for_update;
+mod set_nx;
 mod ttl_without_fence;
 mod two_transactions;
 mod unique_index;
@@ -14,8 +15,8 @@ use oncegate_store::lab::Database;
 use super::program::Program;
 
 /// All that this database can run, in the order in which they are expected to break: what every burst of repeats meets,
-/// then what takes a worker that dies, then what takes one that stands still.
-pub(super) fn all(database: &Database) -> Vec<Box<dyn Program>> {
+/// then what takes a worker that dies, then what takes one that stands still, then what takes a cache that forgets.
+pub(super) fn all(database: &Database, has_cache: bool) -> Vec<Box<dyn Program>> {
     let mut programs: Vec<Box<dyn Program>> = vec![
         Box::new(check_then_act::CheckThenAct),
         Box::new(get_or_create::GetOrCreate),
@@ -29,6 +30,9 @@ pub(super) fn all(database: &Database) -> Vec<Box<dyn Program>> {
         Database::Postgres(_) => programs.insert(2, Box::new(select_for_update::SelectForUpdate)),
         // There are no locks on rows.
         Database::Sqlite(_) => {}
+    }
+    if has_cache {
+        programs.push(Box::new(set_nx::SetNx));
     }
     programs
 }

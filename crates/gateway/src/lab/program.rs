@@ -12,10 +12,9 @@ pub(super) trait Program: Send + Sync {
     /// What a reader has to know of it.
     fn about(&self) -> &'static About;
 
-    /// Whether its worker can be struck so here.
+    /// Whether it can be struck so here: a cache that forgets is nothing to who has none.
     fn can_meet(&self, fault: Fault) -> bool {
-        let _every_one = fault;
-        true
+        fault != Fault::CacheRestart
     }
 
     /// Answers one request.

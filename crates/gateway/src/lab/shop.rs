@@ -13,7 +13,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::pool::{Connection, Pool};
+use super::{
+    cache::Cache,
+    pool::{Connection, Pool},
+};
 
 // === types ===
 
@@ -25,6 +28,8 @@ const PAY_TIME: Duration = Duration::from_millis(5);
 
 /// How long a worker stands still that is paused: longer than its lease, and than the takeover after it.
 const PAUSE: Duration = Duration::from_millis(900);
+
+const HAS_CACHE: &str = "only programs of a lab with a cache ask for it";
 
 /// What befalls the first worker of every key; from what every day has to what comes to everybody in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -38,6 +43,8 @@ pub(super) enum Fault {
     CrashAfterEffect,
     /// It stands still for longer than its lease, and then goes on: a long garbage collection, a frozen machine.
     Pause,
+    /// The Redis that the program remembers keys in restarts while it pays, and has kept nothing.
+    CacheRestart,
 }
 
 /// A database with the ledger, and connections to it.
@@ -46,6 +53,8 @@ pub(super) struct Shop {
     workers: Pool,
     /// Connections of their own, so that a look at the ledger never waits for a worker.
     auditors: Pool,
+    /// None: Redis is not installed.
+    cache: Option<Cache>,
     began: Instant,
 }
 
@@ -63,6 +72,8 @@ pub(super) struct Fate {
     fault: Fault,
     /// Keys whose first worker has been hit.
     hit: Mutex<HashSet<String>>,
+    /// That of the cache is once for all keys.
+    restart: OnceCell<()>,
 }
 
 /// Why a request has no answer of its program's.
@@ -90,6 +101,7 @@ impl fmt::Display for Fault {
             Self::CrashBeforeEffect => "crash before effect",
             Self::CrashAfterEffect => "crash after effect",
             Self::Pause => "pause",
+            Self::CacheRestart => "restart of Redis",
         })
     }
 }
@@ -104,15 +116,19 @@ impl Shop {
     pub(super) const AUDITORS: usize = 8;
 
     /// Makes the ledger, for so many workers at once.
-    pub(super) async fn open(database: Database, workers: usize) -> Result<Self, Refusal> {
+    pub(super) async fn open(database: Database, workers: usize, cache: Option<Cache>) -> Result<Self, Refusal> {
         let (workers, auditors) = (Pool::new(database.clone(), workers), Pool::new(database, Self::AUDITORS));
-        let shop = Self { workers, auditors, began: Instant::now() };
+        let shop = Self { workers, auditors, cache, began: Instant::now() };
         shop.furnish(Self::LEDGER).await?;
         Ok(shop)
     }
 
     pub(super) fn database(&self) -> &Database {
         self.workers.database()
+    }
+
+    pub(super) fn has_cache(&self) -> bool {
+        self.cache.is_some()
     }
 
     /// Makes what a program needs.
@@ -174,6 +190,14 @@ impl Worker<'_> {
                 sleep(PAUSE).await;
                 self.charge(key).await?;
             }
+            Fault::CacheRestart => {
+                let cache = self.shop.cache.as_ref().expect(HAS_CACHE);
+                let restart = self.fate.restart.get_or_try_init(|| cache.restart()).await;
+                restart.map_err(|error| Refusal { code: "no restart".to_owned(), source: error.into() })?;
+                // Repeats come while it still pays.
+                sleep(LEASE).await;
+                self.charge(key).await?;
+            }
         }
         Ok(())
     }
@@ -181,6 +205,11 @@ impl Worker<'_> {
     async fn charge(&self, key: &str) -> Result<(), Refusal> {
         sleep(PAY_TIME).await;
         self.execute("INSERT INTO payments (key) VALUES ($1)", &[key]).await.map(drop)
+    }
+
+    /// Where a program remembers keys that does it in Redis.
+    pub(super) fn cache(&self) -> &oncegate_store::lab::Cache {
+        self.shop.cache.as_ref().expect(HAS_CACHE).client()
     }
 
     /// Runs statements without values, such as BEGIN.
@@ -234,7 +263,7 @@ impl Worker<'_> {
 
 impl Fate {
     pub(super) fn new(fault: Fault) -> Arc<Self> {
-        Arc::new(Self { fault, hit: Mutex::default() })
+        Arc::new(Self { fault, hit: Mutex::default(), restart: OnceCell::new() })
     }
 
     /// What befalls the worker that is about to pay for this key.

@@ -20,14 +20,14 @@ use super::{address::Address, error::to_store_error, options::Options, script::C
 // === types ===
 
 /// Connections to come, or that stand.
-pub(super) enum Link {
+pub(crate) enum Link {
     Single(Box<Single>),
     Cluster(ClusterConnection),
 }
 
 /// One server. The driver has a connection that is made anew by itself too, but one that was refused once, as for a
 /// password that is being changed, stays refused there.
-pub(super) struct Single {
+pub(crate) struct Single {
     client: Client,
     config: AsyncConnectionConfig,
     standing: Mutex<Standing>,
@@ -64,7 +64,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Link {
     /// Connects when it is first asked.
-    pub(super) fn new(address: &Address, options: &Options) -> Result<Self, RedisError> {
+    pub(crate) fn new(address: &Address, options: &Options) -> Result<Self, RedisError> {
         #[cfg(feature = "redis-tls")]
         if address.is_encrypted() {
             provide_cryptography();
@@ -114,7 +114,7 @@ impl Link {
         answered.map_err(to_store_error)
     }
 
-    pub(super) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
+    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
         let mut values = self.answers(Question::One(command)).await?;
         Ok(values.pop().unwrap_or(Value::Nil))
     }

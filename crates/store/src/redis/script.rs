@@ -74,6 +74,12 @@ impl Call {
         self
     }
 
+    /// The words of the call by digest, for a program that sends them itself.
+    pub(super) fn words(&self) -> Vec<Vec<u8>> {
+        let words = ["EVALSHA".to_owned(), self.script.digest.clone(), self.keys.len().to_string()].into_iter();
+        words.chain(self.keys.iter().cloned()).map(String::into_bytes).chain(self.arguments.iter().cloned()).collect()
+    }
+
     /// By the script's digest, which is short.
     pub(super) fn by_digest(&self) -> Cmd {
         self.command("EVALSHA", &self.script.digest)

@@ -20,6 +20,8 @@ const DIGITS: u8 = 3;
 #[derive(Debug, Clone)]
 pub(super) enum Recipe {
     Ours(Arc<dyn Store>),
+    /// Claims that nobody completes.
+    Claims(Arc<dyn Store>),
     Plain(Arc<PlainRecipe>),
     /// With a handler of one INSERT; the whole request is one step.
     Shop(Arc<Shop>),
@@ -98,6 +100,14 @@ impl Caller {
                 let written = store.complete(&lease, &self.response).await?;
                 completed = Instant::now();
                 ensure!(written == Written::Done, "a completion was stale");
+            }
+            Recipe::Claims(store) => {
+                let request = cycle::request(&self.scope, &key, &self.policy)?;
+                asked = Instant::now();
+                let claim = store.claim(&request).await?;
+                claimed = Instant::now();
+                completed = claimed;
+                ensure!(matches!(claim, Claim::Acquired(_)), "a new key was taken");
             }
             Recipe::Plain(recipe) => {
                 asked = Instant::now();

@@ -23,7 +23,7 @@ pub(super) struct Report {
     kind: Kind,
     size: Size,
     /// The address, without a password.
-    store: String,
+    pub(super) store: String,
     pub(super) server: Option<About>,
     pub(super) growth: Option<Growth>,
     /// What a reader has to know beside the figures.
@@ -42,6 +42,8 @@ pub(super) enum Kind {
     Growth,
     /// Guarded handlers with the same one, bare.
     Strategies,
+    /// The store with `redis-benchmark`.
+    Redis,
 }
 
 /// One round.
@@ -184,6 +186,13 @@ impl Report {
                 ("lone_ratio", self.ratio("ours-alone", &["one-commit-alone".to_owned()])),
             ],
             Kind::Growth => self.growth_figures(),
+            Kind::Redis => vec![
+                ("cycles_per_second", per_second("ours")),
+                ("claims_per_second", per_second("ours-claims")),
+                ("benchmark_claims_per_second", per_second("benchmark-claims")),
+                ("benchmark_set_per_second", per_second("benchmark-set")),
+                ("ratio", self.ratio("ours-claims", &["benchmark-claims".to_owned()])),
+            ],
             Kind::Strategies => vec![
                 ("bare_requests_per_second", per_second("bare")),
                 ("claim_ratio", self.ratio("claim", &["bare".to_owned()])),
@@ -229,6 +238,9 @@ impl Report {
                 target("a lone caller's claim, p50, of a plain INSERT", "lone_ratio", Bound::AtMost(1.1)),
             ],
             Kind::Sqlite => vec![target("cycles/s, of one commit for each verb", "ratio", Bound::AtLeast(6.0))],
+            Kind::Redis => {
+                vec![target("claims/s, of redis-benchmark's with the same claim", "ratio", Bound::AtLeast(0.5))]
+            }
             // A handler of one INSERT is the least that there is; what is promised is said of a real one.
             Kind::Strategies => Vec::new(),
             Kind::Growth => vec![target("cycles/s, of those beside few records", "ratio", Bound::AtLeast(0.6))],

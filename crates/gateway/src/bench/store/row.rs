@@ -49,6 +49,12 @@ impl Row {
         ("wal_bytes_per_cycle", |row| row.counters.map_or(f64::NAN, |of| row.seen.share_of(number(of.wal_bytes)))),
     ];
 
+    /// What was seen, and nothing else of it.
+    pub(super) fn of(seen: Seen) -> Self {
+        let (client_cpu, callers) = (Duration::ZERO, 0);
+        Self { name: String::new(), callers, counted: seen.cycles, seen, client_cpu, server_cpu: None, counters: None }
+    }
+
     pub(super) fn figure(&self, name: &str) -> f64 {
         let figure = Self::FIGURES.iter().find(|(known, _)| *known == name);
         figure.map_or(f64::NAN, |(_, of)| of(self))

@@ -73,6 +73,8 @@ impl Program for Layered {
             Fault::None | Fault::Pause => true,
             // The layer lives in the worker: it would have to be this program that dies. `oncegate demo` shows that.
             Fault::CrashBeforeEffect | Fault::CrashAfterEffect => false,
+            // There is none.
+            Fault::CacheRestart => false,
         }
     }
 

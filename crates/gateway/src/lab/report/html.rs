@@ -67,6 +67,7 @@ fn bar(row: &Row, x: f64, width: f64) -> String {
         Fault::CrashBeforeEffect => "crash".to_owned(),
         Fault::CrashAfterEffect => "crash′".to_owned(),
         Fault::Pause => "pause".to_owned(),
+        Fault::CacheRestart => "restart".to_owned(),
     };
     format!(
         "<g class=\"{class}\"><title>{}, {} at once: {} keys, {} payments, {} times 500, {} false, {} stuck</title>\
