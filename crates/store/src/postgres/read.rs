@@ -60,7 +60,7 @@ pub(super) fn list(filter: &Filter, offset: Span) -> Statement<'_> {
     let range = named.or(filter.prefix);
     let rows = i64::try_from(filter.rows()).unwrap_or(i64::MAX);
     Statement {
-        sql: include_str!("list.sql"),
+        sql: if range.is_none() && is_open(filter) { include_str!("list_open.sql") } else { include_str!("list.sql") },
         is_planned: false,
         parameters: vec![
             (Box::new(offset), Type::INTERVAL),
@@ -73,6 +73,14 @@ pub(super) fn list(filter: &Filter, offset: Span) -> Statement<'_> {
             (Box::new(range.map(|range| uuid(range.last()))), Type::UUID),
             (Box::new(rows), Type::INT8),
         ],
+    }
+}
+
+/// Whether only records that are not completed belong to the list.
+fn is_open(filter: &Filter) -> bool {
+    match filter.state {
+        Some(StateName::InFlight | StateName::Unknown) => true,
+        Some(StateName::Completed) | None => filter.abandoned,
     }
 }
 

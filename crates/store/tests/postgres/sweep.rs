@@ -107,6 +107,11 @@ impl World {
             let (counted, scanned) = both.split_once(" | ").unwrap();
             assert_eq!(counted, scanned, "world {}: in flight, abandoned, unknown", self.seed);
         }
+        let listed = format!("SELECT array_agg(record ORDER BY record) FROM ({}) AS l", list_open("AHEAD"));
+        let open = "SELECT array_agg(record ORDER BY record) FROM oncegate.records
+                    WHERE state <> 'completed' AND expires_at > statement_timestamp() + AHEAD";
+        let is_same = self.text(&format!("SELECT ({listed}) IS NOT DISTINCT FROM ({open})")).await;
+        assert_eq!(is_same, "t", "world {}: the list of what is open", self.seed);
     }
 
     async fn run(&self, sql: &str) {
@@ -131,6 +136,13 @@ impl World {
         let spread = if self.is_late { "interval '80 h'" } else { "interval '0.9 s'" };
         sql.replace("AHEAD", &format!("interval '{} s'", self.ahead)).replace("SPREAD", spread)
     }
+}
+
+/// The list of what is open, whatever it is.
+fn list_open(ahead: &str) -> String {
+    let sql = include_str!("../../src/postgres/list_open.sql").replace("$1::interval", ahead);
+    let sql = sql.replace("$3::boolean", "false").replace("$9::bigint", "1000000");
+    (2..=8).fold(sql, |sql, number| sql.replace(&format!("${number}"), "NULL"))
 }
 
 /// Sixty records of all kinds, born just now, or, in some worlds, one in ten of them long ago.
@@ -225,6 +237,8 @@ async fn a_pass_and_a_census_read_few_rows_of_a_large_table() {
     let census = include_str!("../../src/postgres/census.sql").replace("$1::interval", "interval '0 s'");
     let few = read(&census.replace("$2::bigint", "0")).await;
     assert!(few <= 200, "a census read {few} rows");
+    let few = read(&list_open("interval '0 s'")).await;
+    assert!(few <= 200, "a list of what is open read {few} rows");
     // When half of them have expired, each pass reads what it deletes.
     let later = read("SELECT oncegate.reap_pass(100, '18:00:00')").await;
     assert!(later <= 1_000, "{later} rows were read to delete a hundred");
