@@ -5,7 +5,6 @@
 
 use std::{
     ffi::OsString,
-    fmt,
     fmt::Display,
     fs,
     net::{IpAddr, SocketAddr},
@@ -32,6 +31,7 @@ mod section;
 mod store_sources;
 #[cfg(test)]
 mod tests;
+mod token;
 mod warning;
 mod written;
 
@@ -41,6 +41,7 @@ pub(crate) use self::{
     origin::Faults,
     route_kind::{key_source_text, matcher_text, scope_part_text},
     store_sources::{StoreSources, load_store},
+    token::Token,
 };
 use self::{
     kind::{Length, Number, Size, TextOf, YesOrNo},
@@ -106,11 +107,9 @@ pub(crate) struct Admin {
     pub(crate) listen: SocketAddr,
     /// What callers must show; never absent when others than this machine can connect.
     pub(crate) token: Option<Token>,
+    /// Whether stored responses are shown, and not only how long they are.
+    pub(crate) show_bodies: bool,
 }
-
-/// The admin listener's secret.
-#[derive(Clone)]
-pub(crate) struct Token(String);
 
 /// Where records live.
 #[derive(Debug)]
@@ -294,22 +293,8 @@ impl Admin {
             );
             section.fault(&listen.origin, text);
         }
-        Self { listen: listen.value, token: token.map(|token| Token(token.value)) }
-    }
-}
-
-// === impl Token ===
-
-impl Token {
-    /// Whether a caller showed the token. Takes the same time wherever the two differ.
-    pub(crate) fn is(&self, shown: &[u8]) -> bool {
-        subtle::ConstantTimeEq::ct_eq(self.0.as_bytes(), shown).into()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        let show_bodies = section.get("show_bodies", &YesOrNo, Sourced::default(false)).value;
+        Self { listen: listen.value, token: token.map(|token| Token::new(token.value)), show_bodies }
     }
 }
 

@@ -14,11 +14,11 @@ mod audit;
 pub(crate) mod desk;
 pub(crate) mod json;
 mod list;
-mod name;
+pub(crate) mod name;
 pub(crate) mod response;
 mod rule;
 mod show;
-mod table;
+pub(crate) mod table;
 
 use self::desk::Desk;
 use crate::store_address::Presence;

@@ -10,7 +10,20 @@ mod process;
 #[path = "records/service.rs"]
 mod service;
 
+#[path = "servers"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod servers {
+    pub(crate) mod chromium;
+    pub(crate) mod postgres;
+    pub(crate) mod process;
+    pub(crate) mod program;
+}
+
 #[path = "records/api.rs"]
 mod api;
+#[path = "records/browser.rs"]
+mod browser;
 #[path = "records/command.rs"]
 mod command;
+#[path = "records/page.rs"]
+mod page;

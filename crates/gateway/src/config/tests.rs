@@ -172,7 +172,10 @@ fn unknown_keys_are_refused_with_what_was_meant() {
     assert_eq!(faults("[store]\nulr = \"x\""), "oncegate.toml:3:1: [store] unknown key \"ulr\": did you mean \"url\"?");
     assert_eq!(faults("[admni]\n"), "oncegate.toml:2:2: unknown key \"admni\": did you mean \"admin\"?");
     let nothing_near = faults("[admin]\nqqq = 1");
-    assert_eq!(nothing_near, "oncegate.toml:3:1: [admin] unknown key \"qqq\": allowed are listen, token, token_file");
+    assert_eq!(
+        nothing_near,
+        "oncegate.toml:3:1: [admin] unknown key \"qqq\": allowed are listen, token, token_file, show_bodies"
+    );
     let in_route = faults("[[route]]\nname = \"a\"\nmatch = \"POST /a\"\nwiat = \"1s\"");
     assert_eq!(in_route, "oncegate.toml:5:1: [[route]] a: unknown key \"wiat\": did you mean \"wait\"?");
 }

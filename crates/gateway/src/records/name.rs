@@ -27,7 +27,8 @@ pub(super) async fn by_digits_or_key(desk: &Desk, text: &str, scope_part: Option
     one(all(desk, text, scope_part).await?, text)
 }
 
-async fn all(desk: &Desk, text: &str, scope_part: Option<&str>) -> Result<Vec<Record>, StoreError> {
+/// Every record whose digest begins so or whose key it is, in a scope that has this part.
+pub(crate) async fn all(desk: &Desk, text: &str, scope_part: Option<&str>) -> Result<Vec<Record>, StoreError> {
     let in_scope = || Filter { scope_part: scope_part.map(str::to_owned), ..Filter::default() };
     let mut found = Vec::new();
     if let Some(prefix) = RecordPrefix::parse(text) {

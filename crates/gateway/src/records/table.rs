@@ -88,7 +88,8 @@ fn plain() -> Table {
     table
 }
 
-fn state(record: &Record, now: Timestamp) -> String {
+/// The state's word, and whether the record is abandoned.
+pub(crate) fn state(record: &Record, now: Timestamp) -> String {
     let abandoned = if record.is_abandoned(now) { " (abandoned)" } else { "" };
     format!("{}{abandoned}", record.state.name().as_str())
 }
@@ -100,18 +101,19 @@ fn status(record: &Record) -> String {
     }
 }
 
-fn scope(record: &Record) -> String {
+/// The scope as text; of those who have none a word in its place.
+pub(crate) fn scope(record: &Record) -> String {
     let scope = record.id.scope();
     if scope.is_anonymous() { "(anonymous)".to_owned() } else { shown(scope.as_str()) }
 }
 
 /// Whole seconds, in UTC.
-fn time(moment: Timestamp) -> String {
+pub(crate) fn time(moment: Timestamp) -> String {
     let seconds = moment.as_micros().div_euclid(1_000_000);
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
 /// Text of clients: what would move the cursor or break the line is replaced.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

@@ -93,7 +93,8 @@ impl Gate {
         let last = Arc::<LastReload>::default();
         let desk = Desk { store: Arc::clone(&self.store), timeout: self.config.store.timeout };
         let reaper = Reaper { store: self.store, metrics: Arc::clone(&parts.metrics) };
-        let admin = Admin::new(&parts, Arc::clone(&health), Arc::clone(&last), desk);
+        let show_bodies = self.config.admin.show_bodies;
+        let admin = Admin::new(&parts, Arc::clone(&health), Arc::clone(&last), desk, show_bodies);
         tasks.spawn(reaper.run(background.clone()));
         tasks.spawn(census.run(background.clone()));
         tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));

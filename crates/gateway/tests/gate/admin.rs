@@ -26,9 +26,6 @@ fn it_says_whether_it_lives_and_is_ready_and_what_it_counted() {
         assert!(metrics.body.lines().any(|each| each == line), "no {line} in\n{}", metrics.body);
     }
     assert!(metrics.body.ends_with("# EOF\n"));
-    let page = get(&gate.admin, "/", "");
-    assert!(["/healthz", "/readyz", "/metrics"].iter().all(|path| page.body.contains(path)), "{}", page.body);
-    assert_eq!(get(&gate.admin, "/nothing", "").status(), 404);
     assert_eq!(get(&gate.address, "/metrics", "").body, "paid", "clients reach the service, not this");
 }
 

@@ -32,7 +32,7 @@ fn read(gate: &Gate, path: &str) -> (u16, Value) {
 
 /// A gate with an unknown record, and the record.
 fn unknown(service: &Service) -> (Gate, Value) {
-    let gate = service.gate();
+    let gate = service.gate_with(&[], &[("ONCEGATE__ADMIN__SHOW_BODIES", "true")]);
     service.lose_answers(true);
     assert_eq!(pay(&gate, "acme", "K1").status(), 502);
     service.lose_answers(false);

@@ -63,8 +63,14 @@ impl Service {
 
     /// The same, with more flags.
     pub(crate) fn gate_on(&self, arguments: &[&str]) -> Gate {
-        let scope = [("ONCEGATE__DEFAULTS__SCOPE", r#"["header:X-Org"]"#)];
-        Gate::start_in(tempfile::tempdir().unwrap(), &self.url, arguments, &scope)
+        self.gate_with(arguments, &[])
+    }
+
+    /// The same, with more variables.
+    pub(crate) fn gate_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Gate {
+        let scope = ("ONCEGATE__DEFAULTS__SCOPE", r#"["header:X-Org"]"#);
+        let variables = [&[scope], variables].concat();
+        Gate::start_in(tempfile::tempdir().unwrap(), &self.url, arguments, &variables)
     }
 }
 

@@ -48,6 +48,11 @@ fn the_words_for_contributors_work() {
 }
 
 #[test]
+fn the_words_about_the_admin_page_work() {
+    walk("docs/admin.md", stage::none);
+}
+
+#[test]
 fn the_words_about_configuration_work() {
     walk("docs/configuration.md", stage::none);
 }

@@ -9,7 +9,7 @@ use crate::records::{desk::Ruling, response};
 
 /// What a program asks for.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(in crate::admin) struct Order {
     pub(super) fence: Fence,
     /// `None`: whatever the record's state is now.
     pub(super) state: Option<StateName>,
@@ -21,9 +21,18 @@ pub(super) struct Order {
 const OPERATOR: &str = "api";
 
 impl Order {
-    /// Reads `{fence, state?, reason, operator?, force?, response?}`.
+    /// Reads JSON, for [`Order::read`].
     pub(super) fn parse(verb: OperatorVerb, body: &[u8]) -> Result<Self, Problem> {
-        let mut fields = Fields::parse(body)?;
+        match serde_json::from_slice(body) {
+            Ok(Value::Object(members)) => Self::read(verb, members),
+            Ok(_) => Err(Problem::field("", "the body is JSON, but not an object")),
+            Err(error) => Err(Problem::field("", format!("the body is not JSON: {error}"))),
+        }
+    }
+
+    /// Reads `{fence, state?, reason, operator?, force?, response?}`.
+    pub(in crate::admin) fn read(verb: OperatorVerb, members: Map<String, Value>) -> Result<Self, Problem> {
+        let mut fields = Fields(members);
         let fence = fields.take("fence", "a whole number", Value::as_i64)?;
         let fence = Fence::new(fence.ok_or_else(|| missing("fence"))?);
         let state = fields.take_text("state")?.map(|word| query::state(&word)).transpose()?;
@@ -46,14 +55,6 @@ impl Order {
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    fn parse(body: &[u8]) -> Result<Self, Problem> {
-        match serde_json::from_slice(body) {
-            Ok(Value::Object(members)) => Ok(Self(members)),
-            Ok(_) => Err(Problem::field("", "the body is JSON, but not an object")),
-            Err(error) => Err(Problem::field("", format!("the body is not JSON: {error}"))),
-        }
-    }
-
     fn take<T>(&mut self, name: &str, kind: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, Problem> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 /// Why the API did not do what was asked.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(in crate::admin) struct Problem {
     status: StatusCode,
     document: Value,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(in crate::admin) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or_default();
         let document = json!({
             "type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail.into()
@@ -24,6 +24,21 @@ impl Problem {
     /// 400: this field or parameter is wrong.
     pub(super) fn field(field: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail).with("field", json!(field))
+    }
+
+    /// What it is as an answer.
+    pub(in crate::admin) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The sentence for people.
+    pub(in crate::admin) fn detail(&self) -> &str {
+        self.document["detail"].as_str().unwrap_or_default()
+    }
+
+    /// Which field or parameter is wrong, if it is one.
+    pub(in crate::admin) fn field_name(&self) -> Option<&str> {
+        self.document["field"].as_str()
     }
 
     /// One more member.

@@ -8,8 +8,8 @@ use super::problem::Problem;
 
 type Parameters = BTreeMap<String, String>;
 
-/// Of `/api/records`.
-pub(super) fn filter(parameters: &Parameters) -> Result<Filter, Problem> {
+/// Of `/api/records`, and of the page that searches.
+pub(in crate::admin) fn filter(parameters: &Parameters) -> Result<Filter, Problem> {
     let mut filter = Filter { rows: 50, ..Filter::default() };
     for (name, value) in parameters {
         match name.as_str() {
