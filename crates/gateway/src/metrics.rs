@@ -14,12 +14,14 @@ use prometheus_client::{
 
 mod labels;
 mod observer;
+mod of_store;
 mod route_counters;
 #[cfg(test)]
 mod tests;
 
 use self::{
     labels::{ReapLabels, ReloadLabels, StaleLabels, StoreErrorLabels},
+    of_store::StoreFigures,
     route_counters::RouteCounters,
 };
 
@@ -46,6 +48,12 @@ const SPLIT_SCOPES: &str = "oncegate_split_scopes";
 const UNCOOPERATIVE: &str = "oncegate_uncooperative_responses";
 const FAILED_OPEN: &str = "oncegate_failed_open_requests";
 const CLIENTS_LEFT: &str = "oncegate_clients_left";
+const STORE_BATCH: &str = "oncegate_store_batch_verbs";
+const STORE_SIZE: &str = "oncegate_store_size";
+const BREAKER_OPEN: &str = "oncegate_breaker_open";
+const BREAKER_OPENINGS: &str = "oncegate_breaker_openings";
+const OUTBOX_ENTRIES: &str = "oncegate_outbox_entries";
+const OUTBOX_LAG: &str = "oncegate_outbox_lag";
 const REAPED: &str = "oncegate_reaped_records";
 const CONFIG_RELOADS: &str = "oncegate_config_reloads";
 const CONFIG_LAST_RELOAD_FAILED: &str = "oncegate_config_last_reload_failed";
@@ -58,6 +66,8 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const STORE_BUCKETS: [f64; 13] = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 /// Seconds. The default `upstream_timeout` is 60 s.
 const UPSTREAM_BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+/// Verbs. The largest batch of a store holds 1,024.
+const BATCH_BUCKETS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 // === types ===
 
@@ -75,6 +85,7 @@ pub(crate) struct Metrics {
     stale_writes: Family<StaleLabels, Counter>,
     store_errors: Family<StoreErrorLabels, Counter>,
     store_up: Gauge,
+    of_store: StoreFigures,
     coalesced: Counter,
     marked: Counter,
     anonymous: Counter,
@@ -110,9 +121,10 @@ impl Metrics {
             records: RecordGauges::default(),
             takeovers: Counter::default(),
             doubts: Counter::default(),
-            stale_writes: Family::default(),
+            stale_writes: stale_writes(),
             store_errors: Family::default(),
             store_up: Gauge::default(),
+            of_store: StoreFigures::default(),
             coalesced: Counter::default(),
             marked: Counter::default(),
             anonymous: Counter::default(),
@@ -213,12 +225,22 @@ impl Metrics {
         }
         registry.register(STALE_WRITES, "Writes that came too late and changed nothing", self.stale_writes.clone());
         registry.register(STORE_ERRORS, "What the store could not do", self.store_errors.clone());
+        self.of_store.register(&mut registry);
         registry.register(REAPED, "Records that the reaper deleted or gave up", self.reaped.clone());
         registry.register(CONFIG_RELOADS, "Reloads of the configuration", self.config_reloads.clone());
         registry.register(BUILD, "What is running", Info::new([("version", env!("CARGO_PKG_VERSION"))].to_vec()));
         self.registry = registry;
         self
     }
+}
+
+/// One for each verb from the beginning: of a counter that appears with its first count, `increase` sees nothing.
+fn stale_writes() -> Family<StaleLabels, Counter> {
+    let family = Family::default();
+    for verb in ["complete", "doubt", "extend", "release"] {
+        drop(family.get_or_create(&StaleLabels { verb }));
+    }
+    family
 }
 
 impl fmt::Debug for Metrics {

@@ -11,6 +11,7 @@ use std::{
 use anyhow::Context as _;
 use oncegate_core::{MemoryStore, Store};
 use oncegate_store::{
+    observer::{Observer, Unobserved},
     postgres::{self, Migrator, PostgresStore},
     redis::{self, RedisStore},
     sqlite::{Options, SqliteStore},
@@ -73,14 +74,29 @@ impl StoreAddress {
     /// A store waits for another process's transaction only a part of `timeout`, so that it can say
     /// itself what it waits for.
     pub(crate) fn open(&self, timeout: Duration, redis: &redis::Options) -> anyhow::Result<Arc<dyn Store>> {
+        self.open_observed(timeout, redis, Arc::new(Unobserved))
+    }
+
+    /// The same, for somebody who wants to know how the store works.
+    pub(crate) fn open_observed(
+        &self,
+        timeout: Duration,
+        redis: &redis::Options,
+        observer: Arc<dyn Observer>,
+    ) -> anyhow::Result<Arc<dyn Store>> {
         match self {
             Self::Sqlite(path) => {
                 let mut options = Options::default();
+                options.observer = observer;
                 options.busy_timeout = options.busy_timeout.min(timeout / 2);
                 let store = SqliteStore::open(path, options).with_context(|| format!("store {self}"))?;
                 Ok(Arc::new(store))
             }
-            Self::Postgres(address) => Ok(Arc::new(PostgresStore::open(address, postgres::Options::default()))),
+            Self::Postgres(address) => {
+                let mut options = postgres::Options::default();
+                options.observer = observer;
+                Ok(Arc::new(PostgresStore::open(address, options)))
+            }
             Self::Redis(address) => {
                 let store = RedisStore::open(address, redis.clone()).with_context(|| format!("store {self}"))?;
                 Ok(Arc::new(store))

@@ -18,6 +18,7 @@
 pub mod complete_in;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod lab;
+pub mod observer;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

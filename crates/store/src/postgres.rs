@@ -59,6 +59,7 @@ use self::{
     desk::Desk,
     lane::{BEGIN, Lane},
 };
+use crate::observer::Event;
 
 // === types ===
 
@@ -185,6 +186,8 @@ impl Store for PostgresStore {
 
     async fn census(&self) -> Result<Census, StoreError> {
         let answer = self.desk.ask(BEGIN, read::census(self.options.clock_offset.span())).await?;
-        answer.first().map_or(Ok(Census::default()), read::counted)
+        let (census, bytes) = answer.first().map_or(Ok(Default::default()), read::counted)?;
+        self.options.observer.observe(&Event::Size { bytes });
+        Ok(census)
     }
 }

@@ -37,6 +37,7 @@ mod write;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -52,6 +53,7 @@ pub use self::{
     options::{Options, Synchronous},
 };
 use self::{queue::Queue, worker::Worker};
+use crate::observer::{Event, Observer};
 
 // === types ===
 
@@ -79,6 +81,7 @@ pub struct SqliteStore {
     // Fields drop in this order: the writer is the last to close the file and checkpoints it.
     reader: Queue,
     writer: Queue,
+    observer: Arc<dyn Observer>,
 }
 
 // === impl SqliteStore ===
@@ -100,7 +103,8 @@ impl SqliteStore {
         let reader = worker(reader, TransactionBehavior::Deferred).alone();
         let writer = worker(writer, TransactionBehavior::Immediate);
         let start = |name, worker| Queue::start(name, options.queue_max, worker).map_err(OpenError::Thread);
-        Ok(Self { reader: start("oncegate-reader", reader)?, writer: start("oncegate-writer", writer)?, path })
+        let (reader, writer) = (start("oncegate-reader", reader)?, start("oncegate-writer", writer)?);
+        Ok(Self { path, reader, writer, observer: options.observer })
     }
 
     /// The file's absolute path.
@@ -161,6 +165,8 @@ impl Store for SqliteStore {
     }
 
     async fn census(&self) -> Result<Census, StoreError> {
-        self.reader.ask(read::Count).await
+        let (census, bytes) = self.reader.ask(read::Count).await?;
+        self.observer.observe(&Event::Size { bytes });
+        Ok(census)
     }
 }

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use oncegate_core::ErrorKind;
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
 /// Labels of `oncegate_requests_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct RequestLabels {
     pub(super) route: Arc<str>,
     pub(super) outcome: &'static str,
-    /// The class, such as `2xx`: single codes would make too many series.
-    pub(super) status: &'static str,
+    pub(super) status: StatusLabel,
 }
+
+/// A status code. What a backend makes up beyond those of HTTP (RFC 9110 section 15) is `other`, since it must not make
+/// series without end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct StatusLabel(u16);
 
 /// Labels of what is told apart by route only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -43,6 +47,30 @@ pub(super) struct ReapLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ReloadLabels {
     pub(super) result: &'static str,
+}
+
+// === impl StatusLabel ===
+
+impl StatusLabel {
+    const FIRST: u16 = 100;
+    const OTHER: u16 = 600;
+    /// How many there are.
+    pub(super) const COUNT: usize = (Self::OTHER - Self::FIRST + 1) as usize;
+
+    pub(super) fn of(code: u16) -> Self {
+        Self(code.clamp(Self::FIRST, Self::OTHER))
+    }
+
+    /// Where it stands among all of them.
+    pub(super) fn index(self) -> usize {
+        usize::from(self.0 - Self::FIRST)
+    }
+}
+
+impl EncodeLabelValue for StatusLabel {
+    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
+        if self.0 == Self::OTHER { "other".encode(encoder) } else { self.0.encode(encoder) }
+    }
 }
 
 pub(super) fn kind_name(kind: ErrorKind) -> &'static str {

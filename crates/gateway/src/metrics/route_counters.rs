@@ -28,11 +28,9 @@ pub(super) type UpstreamFamily = Family<RouteLabels, Histogram, fn() -> Histogra
 /// The series of one route. A series that was never needed does not exist, also not as a zero.
 struct RouteSeries {
     name: Arc<str>,
-    requests: [[OnceLock<Counter>; STATUS_CLASSES.len()]; Outcome::ALL.len()],
+    requests: [OnceLock<Box<[OnceLock<Counter>]>>; Outcome::ALL.len()],
     upstream: OnceLock<Histogram>,
 }
-
-const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 // === impl RouteCounters ===
 
@@ -69,15 +67,14 @@ impl RouteCounters {
 
     /// A request was answered.
     pub(super) fn answered(&self, route: &str, outcome: Outcome, status: u16) {
-        let class = usize::from(status / 100).clamp(1, STATUS_CLASSES.len()) - 1;
         let by_route = self.by_route.load();
         let Some(series) = by_route.get(route) else { return };
-        let labels = || RequestLabels {
-            route: Arc::clone(&series.name),
-            outcome: outcome.as_str(),
-            status: STATUS_CLASSES[class],
-        };
-        series.requests[outcome as usize][class].get_or_init(|| self.requests.get_or_create_owned(&labels())).inc();
+        let status = StatusLabel::of(status);
+        let labels = || RequestLabels { route: Arc::clone(&series.name), outcome: outcome.as_str(), status };
+        // Made when an outcome is first seen: most routes never see most of them.
+        let codes = || (0..StatusLabel::COUNT).map(|_| OnceLock::new()).collect();
+        let counter = &series.requests[outcome as usize].get_or_init(codes)[status.index()];
+        counter.get_or_init(|| self.requests.get_or_create_owned(&labels())).inc();
     }
 
     /// The upstream answered an execution.

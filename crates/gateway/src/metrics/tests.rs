@@ -16,17 +16,19 @@ fn has(text: &str, line: &str) {
 }
 
 #[test]
-fn requests_are_counted_by_route_outcome_and_class() {
+fn requests_are_counted_by_route_outcome_and_status() {
     let metrics = metrics();
     let answered = |outcome, status| metrics.observe(&Event::Answered { route: "defaults", outcome, status });
     answered(Outcome::Executed, 201);
     answered(Outcome::Executed, 200);
     answered(Outcome::InFlight, 409);
     answered(Outcome::Bypassed, 999);
+    answered(Outcome::Bypassed, 600);
     let text = metrics.encode(3);
-    has(&text, r#"oncegate_requests_total{route="defaults",outcome="executed",status="2xx"} 2"#);
-    has(&text, r#"oncegate_requests_total{route="defaults",outcome="in_flight",status="4xx"} 1"#);
-    has(&text, r#"oncegate_requests_total{route="defaults",outcome="bypassed",status="5xx"} 1"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="executed",status="201"} 1"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="executed",status="200"} 1"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="in_flight",status="409"} 1"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="bypassed",status="other"} 2"#);
     has(&text, "oncegate_executions 3");
     assert!(!text.contains("replayed"), "series that were never needed do not exist:\n{text}");
 }
@@ -90,6 +92,38 @@ fn a_census_sets_the_gauges() {
 }
 
 #[test]
+fn the_store_says_how_it_works() {
+    use oncegate_store::observer::{Event, Observer};
+    let metrics = metrics();
+    let lag = Duration::from_millis(1500);
+    for event in [
+        Event::Batch { verbs: 3 },
+        Event::Batch { verbs: 300 },
+        Event::Size { bytes: 8192 },
+        Event::Breaker { is_open: false },
+        Event::Breaker { is_open: true },
+        Event::Breaker { is_open: true },
+        Event::Outbox { entries: 7, lag },
+    ] {
+        Observer::observe(&metrics, &event);
+    }
+    let text = metrics.encode(0);
+    for line in [
+        "oncegate_store_batch_verbs_bucket{le=\"4.0\"} 1",
+        "oncegate_store_batch_verbs_sum 303.0",
+        "oncegate_store_size_bytes 8192",
+        "oncegate_breaker_open 1",
+        "oncegate_breaker_openings_total 1",
+        "oncegate_outbox_entries 7",
+        "oncegate_outbox_lag_seconds 1.5",
+    ] {
+        has(&text, line);
+    }
+    Observer::observe(&metrics, &Event::Breaker { is_open: false });
+    has(&metrics.encode(0), "oncegate_breaker_open 0");
+}
+
+#[test]
 fn routes_of_another_configuration_are_counted_beside_the_earlier_ones() {
     let metrics = metrics();
     let answered = |route| metrics.observe(&Event::Answered { route, outcome: Outcome::Executed, status: 201 });
@@ -99,8 +133,8 @@ fn routes_of_another_configuration_are_counted_beside_the_earlier_ones() {
     // It began before the routes changed.
     answered("defaults");
     let text = metrics.encode(0);
-    has(&text, r#"oncegate_requests_total{route="defaults",outcome="executed",status="2xx"} 2"#);
-    has(&text, r#"oncegate_requests_total{route="other",outcome="executed",status="2xx"} 1"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="executed",status="201"} 2"#);
+    has(&text, r#"oncegate_requests_total{route="other",outcome="executed",status="201"} 1"#);
 }
 
 #[test]

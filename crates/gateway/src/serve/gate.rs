@@ -4,6 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use oncegate_core::Store;
+use oncegate_store::observer;
 use oncegate_tower::{Handle, Idempotency, IdempotencyLayer, Settings};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,7 @@ use crate::{
 pub(super) struct Gate {
     pub(super) config: Config,
     pub(super) store: Arc<dyn Store>,
+    pub(super) metrics: Arc<Metrics>,
     /// Where clients come in; `None` where nothing is guarded.
     pub(super) listener: Option<TcpListener>,
     pub(super) admin_listener: TcpListener,
@@ -59,10 +61,12 @@ impl Gate {
         }
         let (address, timeout, redis) =
             (config.store.address.clone(), config.store.timeout, config.store.redis.clone());
-        let opening = tokio::task::spawn_blocking(move || address.open(timeout, &redis));
+        let metrics = Arc::new(Metrics::new(&config.routes));
+        let observer: Arc<dyn observer::Observer> = Arc::<Metrics>::clone(&metrics);
+        let opening = tokio::task::spawn_blocking(move || address.open_observed(timeout, &redis, observer));
         let store = opening.await.context("opening the store failed")??;
         let admin_listener = bind(config.admin.listen, "[admin] listen").await?;
-        Ok(Self { config, store, listener: None, admin_listener })
+        Ok(Self { config, store, metrics, listener: None, admin_listener })
     }
 
     /// Says what it does and starts to serve; `sources` are read again at a reload.
@@ -70,7 +74,7 @@ impl Gate {
     /// # Errors
     /// When a listener does not say its address.
     pub(super) async fn start(self, log: LogFormat, sources: Sources) -> anyhow::Result<(Running, Reloader)> {
-        let (metrics, health) = (Arc::new(Metrics::new(&self.config.routes)), Arc::new(Health::default()));
+        let (metrics, health) = (Arc::clone(&self.metrics), Arc::new(Health::default()));
         let census = self.census(&metrics, &health);
         census.run_once().await;
         announce::gate(&self, log)?;

@@ -18,8 +18,8 @@ fn it_says_whether_it_lives_and_is_ready_and_what_it_counted() {
     let metrics = get(&gate.admin, "/metrics", "");
     assert_eq!(metrics.field("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     for line in [
-        r#"oncegate_requests_total{route="defaults",outcome="executed",status="2xx"} 1"#,
-        r#"oncegate_requests_total{route="defaults",outcome="replayed",status="2xx"} 1"#,
+        r#"oncegate_requests_total{route="defaults",outcome="executed",status="201"} 1"#,
+        r#"oncegate_requests_total{route="defaults",outcome="replayed",status="201"} 1"#,
         "oncegate_executions 0",
         "oncegate_store_up 1",
     ] {

@@ -36,5 +36,6 @@ SELECT in_flight, abandoned, unknown,
                (SELECT GREATEST(COALESCE(NULLIF(pg_stat_get_live_tuples(c.oid), 0), c.reltuples::bigint) - n.open, 0)
                 FROM pg_catalog.pg_class c
                 WHERE c.oid = 'oncegate.records'::regclass)
-       END AS completed
+       END AS completed,
+       pg_total_relation_size('oncegate.records') + pg_total_relation_size('oncegate.responses') AS bytes
 FROM counted n

@@ -20,6 +20,7 @@ use super::{
     options::Options,
     verb::{Job, Pending, Statement, Verb},
 };
+use crate::observer::Event;
 
 // === types ===
 
@@ -99,6 +100,7 @@ impl Carrier {
             self.others(answered).await;
             let batch = self.gather(first);
             answered = batch.len();
+            self.options.observer.observe(&Event::Batch { verbs: answered });
             self.carry_out(batch).await;
         }
     }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::value::Span;
+use crate::observer::{Observer, Unobserved};
 
 // === types ===
 
@@ -28,6 +29,8 @@ pub struct Options {
     pub batch_bytes_max: usize,
     /// How long a transaction may take before its connection is given up; it is never cancelled. Default: 10 s.
     pub reply_timeout: Duration,
+    /// Who is told figures of its work. Default: nobody.
+    pub observer: Arc<dyn Observer>,
     /// For tests: how far the store's clock is ahead of the server's.
     #[doc(hidden)]
     pub clock_offset: ClockOffset,
@@ -48,6 +51,7 @@ impl Default for Options {
             batch_max: 256,
             batch_bytes_max: 8 << 20,
             reply_timeout: Duration::from_secs(10),
+            observer: Arc::new(Unobserved),
             clock_offset: ClockOffset::default(),
         }
     }

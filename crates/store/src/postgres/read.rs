@@ -107,15 +107,16 @@ pub(super) fn census(offset: Span) -> Statement<'static> {
     Statement { sql: include_str!("census.sql"), is_planned: false, parameters }
 }
 
-/// The counts of its row.
-pub(super) fn counted(row: &Row) -> Result<Census, StoreError> {
+/// The counts of its row, and how many bytes the records take.
+pub(super) fn counted(row: &Row) -> Result<(Census, u64), StoreError> {
     let count = |name| number(row, name);
-    Ok(Census {
+    let census = Census {
         in_flight: count("in_flight")?,
         abandoned: count("abandoned")?,
         completed: count("completed")?,
         unknown: count("unknown")?,
-    })
+    };
+    Ok((census, count("bytes")?))
 }
 
 /// A count.

@@ -4,6 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use oncegate_core::{Clock, SystemClock};
 
+use crate::observer::{Observer, Unobserved};
+
 // === types ===
 
 /// How a file is opened; [`Options::default`] is what a service wants.
@@ -28,6 +30,8 @@ pub struct Options {
     /// How large the file may grow. A store that reaches it refuses what needs room, as on a full
     /// disk. Default: `None`, as large as the disk.
     pub file_bytes_max: Option<u64>,
+    /// Who is told figures of its work. Default: nobody.
+    pub observer: Arc<dyn Observer>,
 }
 
 /// What a commit survives.
@@ -53,6 +57,7 @@ impl Default for Options {
             batch_max: 1_024,
             batch_bytes_max: 8 << 20,
             file_bytes_max: None,
+            observer: Arc::new(Unobserved),
         }
     }
 }

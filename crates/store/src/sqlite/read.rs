@@ -87,10 +87,11 @@ impl List {
 }
 
 impl Verb for Count {
-    type Answer = Census;
+    /// How many, and how many bytes the file has.
+    type Answer = (Census, u64);
     const NEEDS_CALLER: bool = true;
 
-    fn apply(&self, session: &Session<'_>) -> Result<Census, Failure> {
+    fn apply(&self, session: &Session<'_>) -> Result<Self::Answer, Failure> {
         let census =
             session.first(include_str!("census.sql"), named_params! {":now": session.now().as_micros()}, |row| {
                 let count = |name| row.get::<_, u32>(name).map(u64::from);
@@ -101,6 +102,9 @@ impl Verb for Count {
                     unknown: count("unknown")?,
                 })
             })?;
-        Ok(census.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
+        let pragma =
+            |sql| session.first(sql, &[], |row| row.get::<_, u32>(0)).map(|number| number.map_or(0, u64::from));
+        let bytes = pragma("PRAGMA page_count")? * pragma("PRAGMA page_size")?;
+        Ok((census.ok_or(rusqlite::Error::QueryReturnedNoRows)?, bytes))
     }
 }

@@ -19,6 +19,7 @@ use super::{
     queue::Job,
     session::Session,
 };
+use crate::observer::{Event, Observer, Unobserved};
 
 // === types ===
 
@@ -31,6 +32,7 @@ pub(super) struct Worker {
     batch_max: usize,
     batch_bytes_max: usize,
     busy_timeout: Duration,
+    observer: Arc<dyn Observer>,
 }
 
 // === impl Worker ===
@@ -45,12 +47,13 @@ impl Worker {
             batch_max: options.batch_max.max(1),
             batch_bytes_max: options.batch_bytes_max,
             busy_timeout: options.busy_timeout,
+            observer: Arc::clone(&options.observer),
         }
     }
 
     /// Gives each verb a transaction of its own: for reads, where there is no commit to share.
     pub(super) fn alone(self) -> Self {
-        Self { batch_max: 1, ..self }
+        Self { batch_max: 1, observer: Arc::new(Unobserved), ..self }
     }
 
     /// Works until all senders are gone and the queue is empty.
@@ -61,6 +64,7 @@ impl Worker {
             self.let_others_join(&mut jobs, &mut receiver);
             while !jobs.is_empty() {
                 let batch = self.batch_length(&jobs);
+                self.observer.observe(&Event::Batch { verbs: batch });
                 self.carry_out(&session, &mut jobs[..batch]);
                 jobs.drain(..batch).for_each(Job::answer);
             }
