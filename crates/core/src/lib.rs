@@ -26,6 +26,7 @@ mod record;
 mod response;
 mod scope;
 mod store;
+mod suspicion;
 
 pub use crate::{
     audit::{AuditEntry, Note, NoteError, OperatorVerb, Seen},
@@ -41,4 +42,5 @@ pub use crate::{
     response::StoredResponse,
     scope::{Scope, ScopeBuilder, ScopeError},
     store::{Census, ErrorKind, Filter, Reaped, Store, StoreError, Written},
+    suspicion::Suspicion,
 };

@@ -70,6 +70,12 @@ impl Scope {
         self.0.is_empty()
     }
 
+    /// Whether nothing in it tells who calls: it is the anonymous scope, or says no more than the route.
+    #[must_use]
+    pub fn names_nobody(&self) -> bool {
+        self.is_anonymous() || self.0.starts_with("route=") && !self.0.contains(';')
+    }
+
     /// The text that is stored.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -193,6 +199,8 @@ mod tests {
     fn anonymous_has_no_parts() {
         assert!(ScopeBuilder::new(None).build().unwrap().is_anonymous());
         assert!(!scope(&[("x", "")]).is_anonymous(), "a present but empty value is a part");
+        assert!(Scope::anonymous().names_nobody() && scope(&[("route", "pay")]).names_nobody());
+        assert!(!scope(&[("route", "pay"), ("x", "")]).names_nobody() && !scope(&[("x", "1")]).names_nobody());
         assert_eq!(Scope::from_text("a\0"), Err(ScopeError::Nul));
         assert_eq!(Scope::from_text(&"a".repeat(1025)), Err(ScopeError::TooLong { length: 1025 }));
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     AuditEntry, Claim, ClaimRequest, DoubtReason, Lease, Note, Owner, Record, RecordDigest, RecordPrefix, Scope, Seen,
-    StateName, StoredResponse,
+    StateName, StoredResponse, Suspicion,
 };
 
 // === types ===
@@ -89,6 +89,24 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Counts the living records: those in flight, abandoned and unknown as they are; of the completed ones a store
     /// may answer an estimate where counting them would mean to read a large table. Cancelled: nothing happens.
     async fn census(&self) -> Result<Census, StoreError>;
+
+    /// Notes what others have found, looks for more among the records of about the last `window`, and answers what
+    /// nobody had noted before; at most [`Suspicion::NOTED_MAX`]. Reads a bounded number of records, beside claims and
+    /// never before them; where many processes share a store, one of them looks, once a minute, and each is answered
+    /// what it was the first to note. Cancelled: what was noted may be answered to nobody.
+    ///
+    /// A store that does not look answers what it was given.
+    async fn suspect(&self, found: Vec<Suspicion>, window: Duration) -> Result<Vec<Suspicion>, StoreError> {
+        let _ = window;
+        Ok(found)
+    }
+
+    /// What was noted, the latest first, at most so many; 0 means [`Filter::ROWS_MAX`]. Nothing where nothing is noted.
+    /// Cancelled: nothing happens.
+    async fn suspected(&self, rows: usize) -> Result<Vec<Suspicion>, StoreError> {
+        let _ = rows;
+        Ok(Vec::new())
+    }
 }
 
 /// What a write after the claim did.

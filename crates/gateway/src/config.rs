@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use oncegate_core::Backend;
+use oncegate_core::{Backend, Suspicion};
 use oncegate_store::redis;
 use oncegate_tower::{Route, Routes};
 
@@ -88,6 +88,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// How long a stop waits for what is running.
     pub(crate) drain: Duration,
+    /// How far apart the same request under two keys is suspected; zero: never.
+    pub(crate) suspect_window: Duration,
     /// The admin listener.
     pub(crate) admin: Admin,
     /// Where records live.
@@ -134,6 +136,8 @@ const ADDRESS: TextOf<SocketAddr> = TextOf { read: socket_address, show: SocketA
 const STORE: TextOf<StoreAddress> = TextOf { read: |text| parsed::<StoreAddress>(text), show: StoreAddress::to_string };
 /// An orchestrator that waits for longer than ten minutes is unusual, a drain for ever is a mistake.
 const DRAIN: Length = Length { min: Duration::ZERO, max: Duration::from_mins(10) };
+/// Longer than the usual retention nothing could be found.
+const SUSPECT_WINDOW: Length = Length { min: Duration::ZERO, max: Duration::from_hours(24) };
 const STORE_TIMEOUT: Length = Length { min: Duration::from_millis(10), max: Duration::from_mins(1) };
 /// Longer than the longest lease would only refuse for longer.
 const COLD: Length = Length { min: Duration::ZERO, max: Duration::from_hours(1) };
@@ -207,7 +211,7 @@ fn read(
         top.get_required("upstream", &UPSTREAM, "name the service to guard, such as --upstream http://127.0.0.1:8000");
     let listen = top.get("listen", &ADDRESS, Sourced::default(SocketAddr::from(([127, 0, 0, 1], 8080))));
     let drain = top.get("drain", &DRAIN, Sourced::default(Duration::from_secs(30)));
-    top.refuse("suspect_window", "suspected duplicates are not looked for yet");
+    let suspect_window = top.get("suspect_window", &SUSPECT_WINDOW, Sourced::default(Suspicion::WINDOW));
     if let Some(upstream) = upstream.as_ref().filter(|upstream| is_at(&upstream.value, listen.value)) {
         top.fault(
             &upstream.origin,
@@ -243,6 +247,7 @@ fn read(
         upstream: upstream.expect("its absence is a fault, checked above").value,
         listen: listen.value,
         drain: drain.value,
+        suspect_window: suspect_window.value,
         admin: admin_settings,
         store: store_settings,
         routes,

@@ -4,7 +4,7 @@
 
 use std::{fmt, time::Duration};
 
-use oncegate_core::{Census, Reaped};
+use oncegate_core::{Census, Reaped, Suspicion};
 use oncegate_tower::Routes;
 use prometheus_client::{
     encoding::text::encode,
@@ -47,6 +47,7 @@ const ANONYMOUS: &str = "oncegate_anonymous_requests";
 const SPLIT_SCOPES: &str = "oncegate_split_scopes";
 const UNCOOPERATIVE: &str = "oncegate_uncooperative_responses";
 const FAILED_OPEN: &str = "oncegate_failed_open_requests";
+const SUSPECTED: &str = "oncegate_suspected_duplicates";
 const CLIENTS_LEFT: &str = "oncegate_clients_left";
 const STORE_BATCH: &str = "oncegate_store_batch_verbs";
 const STORE_SIZE: &str = "oncegate_store_size";
@@ -173,6 +174,11 @@ impl Metrics {
         self.config_last_reload_failed.set(i64::from(!is_done));
     }
 
+    /// One request was found under two keys, and nobody had noted it before.
+    pub(crate) fn suspected(&self, route: &str, suspicion: &Suspicion) {
+        self.routes.suspect(route, suspicion.is_anonymous);
+    }
+
     /// The reaper did a pass.
     pub(crate) fn reaped(&self, reaped: Reaped) {
         let add = |what, count: usize| {
@@ -195,6 +201,8 @@ impl Metrics {
         }
         let help = "How long the upstream took to the head of its answer, guarded requests only";
         registry.register_with_unit(UPSTREAM_DURATION, help, Unit::Seconds, self.routes.upstream());
+        let help = "Requests of one caller that were executed under two keys";
+        registry.register(SUSPECTED, help, self.routes.suspected());
         for (name, help, gauge) in [
             (EXECUTIONS, "Requests that this process executes now", &self.executions),
             (IN_FLIGHT_RECORDS, "Records under a live lease", &self.records.in_flight),

@@ -18,6 +18,7 @@ pub(crate) mod name;
 pub(crate) mod response;
 mod rule;
 mod show;
+mod suspected;
 pub(crate) mod table;
 
 use self::desk::Desk;
@@ -49,6 +50,7 @@ enum Command {
     Release(rule::Release),
     Purge(rule::Purge),
     Audit(audit::Arguments),
+    Suspected(suspected::Arguments),
 }
 
 const EXAMPLES: &str = "\
@@ -58,7 +60,8 @@ Examples:
   oncegate records resolve 9f86d081 --fence 12 --status 201 --body @receipt.json --reason 'charge ch_1 exists'
   oncegate records release 9f86d081 --fence 12 --reason 'no charge at the provider'
   oncegate records purge 9f86d081 --fence 12 --reason 'wrong answer of release 1.4.2'
-  oncegate records audit";
+  oncegate records audit
+  oncegate records suspected";
 
 /// Wrong usage or configuration, as clap has it for wrong flags.
 const EXIT_USAGE: u8 = 2;
@@ -83,6 +86,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Release(arguments) => rule::release(&desk, &sources, arguments).await,
         Command::Purge(arguments) => rule::purge(&desk, &sources, arguments).await,
         Command::Audit(arguments) => audit::run(&desk, arguments).await,
+        Command::Suspected(arguments) => suspected::run(&desk, arguments).await,
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod reload;
 pub(crate) mod route_table;
 mod running;
 mod signals;
+mod suspect;
 #[cfg(test)]
 mod tests;
 

@@ -85,10 +85,10 @@ fn what_is_printed_is_not_done() {
 fn a_newer_schema_is_refused_by_name() {
     let (server, address) = server();
     said(&migrate(&["--store", &address]), 0);
-    server.execute(DATABASE, "INSERT INTO oncegate.migrations VALUES (9, 'add_wings', '')").unwrap();
+    server.execute(DATABASE, "INSERT INTO oncegate.migrations VALUES (99, 'add_wings', '')").unwrap();
     for arguments in [&["--store", &address][..], &["--print", "--store", &address]] {
         let output = migrate(arguments);
-        let words = format!("schema 9 (add_wings), and this program knows {} at most", Migrator::SCHEMA);
+        let words = format!("schema 99 (add_wings), and this program knows {} at most", Migrator::SCHEMA);
         assert!(said(&output, 1).contains(&words));
         assert!(output.stdout.is_empty());
     }

@@ -34,6 +34,7 @@ mod operator;
 mod options;
 mod read;
 mod row;
+mod suspicion;
 mod value;
 mod verb;
 mod write;
@@ -45,7 +46,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use oncegate_core::{
     AuditEntry, Census, Claim, ClaimRequest, DoubtReason, Filter, Lease, Note, Owner, Reaped, Record, RecordDigest,
-    Seen, Store, StoreError, StoredResponse, Written,
+    Seen, Store, StoreError, StoredResponse, Suspicion, Written,
 };
 
 #[doc(hidden)]
@@ -189,5 +190,16 @@ impl Store for PostgresStore {
         let (census, bytes) = answer.first().map_or(Ok(Default::default()), read::counted)?;
         self.options.observer.observe(&Event::Size { bytes });
         Ok(census)
+    }
+
+    async fn suspect(&self, found: Vec<Suspicion>, window: Duration) -> Result<Vec<Suspicion>, StoreError> {
+        let statement = suspicion::suspect(&found, window, self.options.clock_offset.span());
+        let rows = self.desk.ask(BEGIN, statement).await?;
+        rows.iter().map(suspicion::suspicion).collect()
+    }
+
+    async fn suspected(&self, rows: usize) -> Result<Vec<Suspicion>, StoreError> {
+        let rows = self.desk.ask(BEGIN, suspicion::suspected(rows)).await?;
+        rows.iter().map(suspicion::suspicion).collect()
     }
 }

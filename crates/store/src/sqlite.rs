@@ -32,6 +32,7 @@ mod read;
 mod row;
 mod session;
 mod statements;
+mod suspicion;
 mod worker;
 mod write;
 
@@ -44,7 +45,7 @@ use std::{
 use async_trait::async_trait;
 use oncegate_core::{
     AuditEntry, Census, Claim, ClaimRequest, DoubtReason, Filter, Lease, Note, Owner, Reaped, Record, RecordDigest,
-    Seen, Store, StoreError, StoredResponse, Written,
+    Seen, Store, StoreError, StoredResponse, Suspicion, Written,
 };
 use rusqlite::TransactionBehavior;
 
@@ -168,5 +169,18 @@ impl Store for SqliteStore {
         let (census, bytes) = self.reader.ask(read::Count).await?;
         self.observer.observe(&Event::Size { bytes });
         Ok(census)
+    }
+
+    /// Looks without anybody's turn: the processes of one machine that share a file are few.
+    async fn suspect(&self, mut found: Vec<Suspicion>, window: Duration) -> Result<Vec<Suspicion>, StoreError> {
+        found.extend(self.reader.ask(suspicion::Pairs { window }).await?);
+        if found.is_empty() {
+            return Ok(found);
+        }
+        self.writer.ask(suspicion::NotePairs(found)).await
+    }
+
+    async fn suspected(&self, rows: usize) -> Result<Vec<Suspicion>, StoreError> {
+        self.reader.ask(suspicion::Noted { rows }).await
     }
 }

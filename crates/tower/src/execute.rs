@@ -122,7 +122,11 @@ impl Execution {
         };
         self.gate.observe(&Event::Executed { route: &self.guarded.route.name, duration: called.elapsed() });
         crash::point("head_received");
-        let settlement = match self.disposition(&response) {
+        let disposition = self.disposition(&response);
+        if disposition != Disposition::Release && !response.status().is_client_error() {
+            self.suspect();
+        }
+        let settlement = match disposition {
             Disposition::Store => return self.complete(response, reply).await,
             Disposition::Release => Some(Settlement::Release),
             Disposition::Ambiguous => self.lost(DoubtReason::status(response.status().as_u16())),
@@ -135,6 +139,9 @@ impl Execution {
     /// No response came.
     async fn fail<S, B, RB, E: 'static>(&self, failure: Failure<E>, reply: &mut Reply<S, B, RB, E>) {
         let kind = failure.kind();
+        if kind != Some(UpstreamErrorKind::Unreachable) {
+            self.suspect();
+        }
         let settlement = match kind {
             Some(UpstreamErrorKind::Unreachable) => Some(Settlement::Release),
             Some(UpstreamErrorKind::Timeout) => self.lost(DoubtReason::TIMEOUT),
@@ -148,6 +155,14 @@ impl Execution {
             (Failure::Panicked, _) => Ok(Problem::upstream(UpstreamErrorKind::Failed, is_doubted).into_response()),
         };
         self.settle_and_answer(settlement, reply, answered).await;
+    }
+
+    /// It may have had its effect: has the same request had it under another key? What was refused or given back is no
+    /// reason to suspect a client that tries again.
+    fn suspect(&self) {
+        if let Some(suspicion) = self.gate.suspects.note(&self.guarded.request, &self.lease) {
+            self.gate.observe(&Event::Suspected { suspicion: &suspicion });
+        }
     }
 
     fn disposition<RB>(&self, response: &Response<RB>) -> Disposition {

@@ -10,9 +10,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response, Uri};
 use http_body::Body;
-use oncegate_core::Store;
+use oncegate_core::{Operation, Store, Suspicion};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
@@ -20,7 +20,7 @@ use tower_service::Service;
 
 use crate::{
     BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, flow, local::Local,
-    route::requested_uri, split::SplitScopes,
+    route::requested_uri, split::SplitScopes, suspect::Suspects,
 };
 
 // === types ===
@@ -69,6 +69,9 @@ pub struct Settings {
     /// How many repeats may wait at once on routes with `wait`; more get their 409 at once. 1024
     /// unless said otherwise.
     pub waiters_max: usize,
+    /// How far apart the same request under two keys is reported ([`Event::Suspected`]); 10 min unless said otherwise,
+    /// 0 for never.
+    pub suspect_window: Duration,
 }
 
 /// The service that [`IdempotencyLayer`] makes.
@@ -91,6 +94,7 @@ pub(crate) struct Gate {
     pub(crate) routes: ArcSwap<Routes>,
     pub(crate) local: Local,
     pub(crate) split_scopes: SplitScopes,
+    pub(crate) suspects: Suspects,
     /// Whether it was said that some callers share a scope.
     pub(crate) is_anonymous_known: AtomicBool,
     pub(crate) observer: Arc<dyn Observer>,
@@ -116,6 +120,7 @@ impl IdempotencyLayer {
             routes: ArcSwap::from_pointee(routes),
             local: Local::new(settings.cache_bytes),
             split_scopes: SplitScopes::new(),
+            suspects: Suspects::new(settings.suspect_window),
             is_anonymous_known: AtomicBool::new(false),
             observer: settings.observer,
             executions: TaskTracker::new(),
@@ -141,6 +146,7 @@ impl Default for Settings {
             store_timeout: Duration::from_secs(2),
             cache_bytes: 64 * 1024 * 1024,
             waiters_max: 1024,
+            suspect_window: Suspicion::WINDOW,
         }
     }
 }
@@ -203,6 +209,17 @@ impl Handle {
     #[must_use]
     pub fn executing(&self) -> usize {
         self.gate.executions.len()
+    }
+
+    /// The name of the route that a request of this operation takes now.
+    #[must_use]
+    pub fn route_name(&self, operation: &Operation) -> Arc<str> {
+        let routes = self.gate.routes.load();
+        let (method, path) = operation.as_str().split_once(' ').unwrap_or_default();
+        let parsed = Method::from_bytes(method.as_bytes()).ok().zip(path.parse::<Uri>().ok());
+        // Paths that were cut, or hold what no URI holds, are those of no route that somebody wrote.
+        let (method, uri) = parsed.unwrap_or_default();
+        Arc::clone(&routes.find(&method, &uri).name)
     }
 
     /// Replaces the routes for all requests that come from now on; see [`Routes::succeeding`].

@@ -27,6 +27,7 @@ mod reply;
 pub mod route;
 mod settle;
 mod split;
+mod suspect;
 
 pub use crate::{
     body::{RequestBody, ResponseBody},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oncegate_core::{ErrorKind, Fence};
+use oncegate_core::{ErrorKind, Fence, Suspicion};
 
 // === types ===
 
@@ -98,6 +98,12 @@ pub enum Event<'a> {
     Anonymous,
     /// One key and fingerprint were seen in two scopes: what names the caller changes between retries.
     SplitScope,
+    /// One request of one caller was executed under two keys: a client that makes a new key for each repeat. Told once
+    /// the second was executed, as far as this process has seen both.
+    Suspected {
+        /// The two records.
+        suspicion: &'a Suspicion,
+    },
     /// A transactional backend answered 2xx without completing the record itself.
     Uncooperative,
     /// The store was down and the route is declared `fail_open`.

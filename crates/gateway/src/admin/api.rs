@@ -37,6 +37,7 @@ pub(super) fn router() -> Router<Arc<Admin>> {
         .route("/api/records/{record}/{verb}", post(rule))
         .route("/api/audit", get(audit))
         .route("/api/history", get(history))
+        .route("/api/suspected", get(suspected))
         .route("/api/reload", get(reload))
         .route("/api/{*path}", any(not_found))
 }
@@ -68,6 +69,12 @@ async fn audit(State(admin): State<Arc<Admin>>, Query(parameters): Parameters) -
     let entries = admin.desk.audit(query::rows(&parameters)?).await?;
     let entries: Vec<_> = entries.iter().map(json::of_entry).collect();
     Ok(Json(json!({ "audit": entries })))
+}
+
+async fn suspected(State(admin): State<Arc<Admin>>, Query(parameters): Parameters) -> Answer {
+    let suspected = admin.desk.suspected(query::rows(&parameters)?).await?;
+    let suspected: Vec<_> = suspected.iter().map(json::of_suspicion).collect();
+    Ok(Json(json!({ "suspected": suspected })))
 }
 
 /// Read only: who may change the configuration is who may write its file and send the process a signal.

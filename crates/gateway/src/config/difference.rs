@@ -136,6 +136,7 @@ mod tests {
             ("", "[store]\nurl = \"sqlite://x.db\"", "gate.toml:3:7: [store] url is"),
             ("", "[store]\ntimeout = \"1s\"", "gate.toml:3:11: [store] timeout is \"1s\" instead of \"2s\""),
             ("", "[store]\ncache_bytes = 0", "gate.toml:3:15: [store] cache_bytes is"),
+            ("", "suspect_window = \"1m\"", "gate.toml:2:18: suspect_window is"),
         ] {
             let refused = refused(before, after);
             assert!(refused.starts_with(fault) && refused.ends_with(": needs a restart"), "{refused}");

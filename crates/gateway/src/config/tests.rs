@@ -328,7 +328,6 @@ fn faulty_variables_are_named() {
 #[test]
 fn later_features_are_refused_and_not_ignored() {
     for (text, reason) in [
-        ("suspect_window = \"1m\"", "not supported in this version"),
         ("[store]\nfront = \"redis://r\"", "comes with Redis in front of PostgreSQL"),
         ("[store]\ndurability = \"outbox\"", "comes with Redis in front of PostgreSQL"),
         ("[store]\nmigrate = false", "is for a PostgreSQL store"),

@@ -24,6 +24,14 @@ pub(super) struct RouteLabels {
     pub(super) route: Arc<str>,
 }
 
+/// Labels of `oncegate_suspected_duplicates_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct SuspectLabels {
+    pub(super) route: Arc<str>,
+    /// `known`, or `anonymous` where nothing tells who calls, so that there may be two callers.
+    pub(super) scope: &'static str,
+}
+
 /// Labels of `oncegate_stale_writes_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct StaleLabels {
@@ -47,6 +55,14 @@ pub(super) struct ReapLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ReloadLabels {
     pub(super) result: &'static str,
+}
+
+// === impl SuspectLabels ===
+
+impl SuspectLabels {
+    pub(super) fn new(route: &Arc<str>, is_anonymous: bool) -> Self {
+        Self { route: Arc::clone(route), scope: if is_anonymous { "anonymous" } else { "known" } }
+    }
 }
 
 // === impl StatusLabel ===

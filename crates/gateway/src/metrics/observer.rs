@@ -29,6 +29,8 @@ impl Observer for Metrics {
             Event::Uncooperative => drop(self.uncooperative.inc()),
             Event::FailedOpen => drop(self.failed_open.inc()),
             Event::ClientLeft => drop(self.clients_left.inc()),
+            // The duty counts it, once it is noted.
+            Event::Suspected { .. } => {}
             // An event that a later layer has and this gate does not count yet.
             _ => {}
         }

@@ -11,7 +11,7 @@ use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Hi
 
 use super::{
     UPSTREAM_BUCKETS,
-    labels::{RequestLabels, RouteLabels},
+    labels::{RequestLabels, RouteLabels, StatusLabel, SuspectLabels},
 };
 
 // === types ===
@@ -20,6 +20,7 @@ use super::{
 pub(super) struct RouteCounters {
     requests: Family<RequestLabels, Counter>,
     upstream: UpstreamFamily,
+    suspected: Family<SuspectLabels, Counter>,
     by_route: ArcSwap<HashMap<Arc<str>, Arc<RouteSeries>>>,
 }
 
@@ -39,6 +40,7 @@ impl RouteCounters {
         let counters = Self {
             requests: Family::default(),
             upstream: Family::new_with_constructor(|| Histogram::new(UPSTREAM_BUCKETS)),
+            suspected: Family::default(),
             by_route: ArcSwap::default(),
         };
         counters.add(routes);
@@ -51,6 +53,10 @@ impl RouteCounters {
         let mut by_route = HashMap::clone(&self.by_route.load());
         for (_, route) in routes.iter() {
             by_route.entry(Arc::clone(&route.name)).or_insert_with(|| Arc::new(RouteSeries::new(&route.name)));
+            // There from the beginning: of a counter that appears with its first count, `increase` sees nothing.
+            for is_anonymous in [false, true] {
+                self.suspected.get_or_create_owned(&SuspectLabels::new(&route.name, is_anonymous));
+            }
         }
         self.by_route.store(Arc::new(by_route));
     }
@@ -63,6 +69,16 @@ impl RouteCounters {
     /// The family of `oncegate_upstream_duration_seconds`.
     pub(super) fn upstream(&self) -> UpstreamFamily {
         self.upstream.clone()
+    }
+
+    /// The family of `oncegate_suspected_duplicates_total`.
+    pub(super) fn suspected(&self) -> Family<SuspectLabels, Counter> {
+        self.suspected.clone()
+    }
+
+    /// One request was executed under two keys.
+    pub(super) fn suspect(&self, route: &str, is_anonymous: bool) {
+        self.suspected.get_or_create_owned(&SuspectLabels::new(&route.into(), is_anonymous)).inc();
     }
 
     /// A request was answered.

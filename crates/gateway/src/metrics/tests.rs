@@ -138,6 +138,24 @@ fn routes_of_another_configuration_are_counted_beside_the_earlier_ones() {
 }
 
 #[test]
+fn suspicions_are_counted_by_route_from_zero_on_and_anonymous_ones_apart() {
+    use oncegate_core::{Operation, RecordDigest, Suspicion, Timestamp};
+    let metrics = metrics();
+    let line =
+        |scope, count| format!("oncegate_suspected_duplicates_total{{route=\"defaults\",scope=\"{scope}\"}} {count}");
+    has(&metrics.encode(0), &line("known", 0));
+    let [earlier, record] = [[1; 16], [2; 16]].map(RecordDigest::from_bytes);
+    let (operation, at) = (Operation::new("POST", "/payments"), Timestamp::from_micros(0));
+    let mut suspicion = Suspicion { record, earlier, operation, is_anonymous: false, created_at: at, earlier_at: at };
+    metrics.suspected("defaults", &suspicion);
+    suspicion.is_anonymous = true;
+    (0..2).for_each(|_| metrics.suspected("defaults", &suspicion));
+    let text = metrics.encode(0);
+    has(&text, &line("known", 1));
+    has(&text, &line("anonymous", 2));
+}
+
+#[test]
 fn the_last_reload_is_told_apart() {
     let metrics = metrics();
     has(&metrics.encode(0), "oncegate_config_last_reload_failed 0");

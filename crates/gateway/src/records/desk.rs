@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use oncegate_core::{
     AuditEntry, Clock as _, ErrorKind, Filter, Note, OperatorVerb, Record, RecordDigest, RecordPrefix, Seen, StateName,
-    Store, StoreError, StoredResponse, SystemClock, Timestamp, Written,
+    Store, StoreError, StoredResponse, Suspicion, SystemClock, Timestamp, Written,
 };
 
 use super::table;
@@ -66,6 +66,11 @@ impl Desk {
     /// See [`Store::audit`].
     pub(crate) async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
         self.within("audit", self.store.audit(rows)).await
+    }
+
+    /// See [`Store::suspected`].
+    pub(crate) async fn suspected(&self, rows: usize) -> Result<Vec<Suspicion>, StoreError> {
+        self.within("suspected", self.store.suspected(rows)).await
     }
 
     /// Does it if the record is still as it was seen, and else says what the record is now.

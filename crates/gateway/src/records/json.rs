@@ -1,6 +1,6 @@
 //! Records, responses and the audit as JSON: the same by command and by the admin listener.
 
-use oncegate_core::{AuditEntry, Record, State, StoredResponse, Timestamp};
+use oncegate_core::{AuditEntry, Record, State, StoredResponse, Suspicion, Timestamp};
 use serde_json::{Value, json};
 
 /// All of a record but its response. Times are RFC 3339, in UTC, to the microsecond.
@@ -61,6 +61,19 @@ pub(crate) fn of_entry(entry: &AuditEntry) -> Value {
         "state": entry.seen.state.as_str(),
         "operation": entry.operation.as_str(),
         "status": entry.status,
+    })
+}
+
+/// One request under two keys.
+pub(crate) fn of_suspicion(suspicion: &Suspicion) -> Value {
+    json!({
+        "record": suspicion.record.to_string(),
+        "earlier": suspicion.earlier.to_string(),
+        "operation": suspicion.operation.as_str(),
+        "scope": if suspicion.is_anonymous { "anonymous" } else { "known" },
+        "created_at": time(suspicion.created_at),
+        "earlier_at": time(suspicion.earlier_at),
+        "seconds_apart": suspicion.apart().as_secs_f64(),
     })
 }
 

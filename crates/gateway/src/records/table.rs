@@ -1,7 +1,7 @@
 //! Records and the audit as tables for people. Never the body.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use oncegate_core::{AuditEntry, Record, State, Timestamp};
+use oncegate_core::{AuditEntry, Record, State, Suspicion, Timestamp};
 
 /// One line per record.
 pub(super) fn of_records(records: &[Record], now: Timestamp) -> String {
@@ -69,6 +69,23 @@ pub(super) fn of_audit(entries: &[AuditEntry]) -> String {
             entry.status.map_or("-".to_owned(), |status| status.to_string()),
             shown(entry.operation.as_str()),
             shown(entry.note.reason()),
+        ]
+    }));
+    format!("{}\n", table.trim_fmt())
+}
+
+/// One line per pair.
+pub(super) fn of_suspicions(suspicions: &[Suspicion]) -> String {
+    let mut table = plain();
+    table.set_header(["record", "earlier", "created", "apart", "scope", "operation"]);
+    table.add_rows(suspicions.iter().map(|suspicion| {
+        [
+            suspicion.record.short(),
+            suspicion.earlier.short(),
+            time(suspicion.created_at),
+            format!("{:.1}s", suspicion.apart().as_secs_f64()),
+            if suspicion.is_anonymous { "(anonymous)" } else { "known" }.to_owned(),
+            shown(suspicion.operation.as_str()),
         ]
     }));
     format!("{}\n", table.trim_fmt())

@@ -19,6 +19,7 @@ use super::{
     reaper::Reaper,
     reload::{LastReload, Parts, Reloader},
     running::Running,
+    suspect::{Suspect, Suspicions},
 };
 use crate::{
     admin::{self, Admin, SharedToken},
@@ -81,7 +82,12 @@ impl Gate {
 
         let upstream = Upstream::new(&self.config.upstream, proxy::Settings::default());
         let published = Published::of(&self.config.routes);
-        let observers = Observers { metrics: Arc::clone(&metrics), health: Arc::clone(&health) };
+        let suspicions = Arc::<Suspicions>::default();
+        let observers = Observers {
+            metrics: Arc::clone(&metrics),
+            health: Arc::clone(&health),
+            suspicions: Arc::clone(&suspicions),
+        };
         let (stack, executions) = self.stack(observers, upstream.clone(), published.clone());
         let parts = Parts {
             metrics,
@@ -96,11 +102,19 @@ impl Gate {
         let (background, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let last = Arc::<LastReload>::default();
         let desk = Desk { store: Arc::clone(&self.store), timeout: self.config.store.timeout };
+        let suspect = Suspect {
+            store: Arc::clone(&self.store),
+            metrics: Arc::clone(&parts.metrics),
+            guard: parts.guard.clone(),
+            suspicions,
+            window: self.config.suspect_window,
+        };
         let reaper = Reaper { store: self.store, metrics: Arc::clone(&parts.metrics) };
         let show_bodies = self.config.admin.show_bodies;
         let admin = Admin::new(&parts, Arc::clone(&health), Arc::clone(&last), desk, show_bodies);
         tasks.spawn(reaper.run(background.clone()));
         tasks.spawn(census.run(background.clone()));
+        tasks.spawn(suspect.run(background.clone()));
         tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));
         let drain = self.config.drain;
         let running = Running { health, door, executions, background, tasks, drain };
@@ -119,6 +133,7 @@ impl Gate {
             observer: Arc::new(observers),
             store_timeout: self.config.store.timeout,
             cache_bytes: self.config.store.cache_bytes,
+            suspect_window: self.config.suspect_window,
             ..Settings::default()
         };
         let guard = IdempotencyLayer::with_settings(Arc::clone(&self.store), self.config.routes.clone(), settings);

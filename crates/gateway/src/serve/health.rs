@@ -11,6 +11,7 @@ use std::{
 use oncegate_core::ErrorKind;
 use oncegate_tower::{Event, Observer};
 
+use super::suspect::Suspicions;
 use crate::metrics::Metrics;
 
 // === types ===
@@ -40,6 +41,7 @@ pub(crate) enum Unready {
 pub(super) struct Observers {
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
+    pub(super) suspicions: Arc<Suspicions>,
 }
 
 #[derive(Debug, Default)]
@@ -114,6 +116,9 @@ impl Observer for Observers {
         {
             self.health.doubt_writes();
         }
+        if let Event::Suspected { suspicion } = *event {
+            self.suspicions.add(suspicion);
+        }
         self.metrics.observe(event);
     }
 }
@@ -161,7 +166,11 @@ mod tests {
     fn a_failed_write_is_doubted_until_one_succeeds() {
         let routes = oncegate_tower::Routes::all(oncegate_tower::Route::gateway("all", oncegate_core::Backend::Plain));
         let health = Arc::new(Health::default());
-        let observers = Observers { metrics: Arc::new(Metrics::new(&routes)), health: Arc::clone(&health) };
+        let observers = Observers {
+            metrics: Arc::new(Metrics::new(&routes)),
+            health: Arc::clone(&health),
+            suspicions: Arc::default(),
+        };
         for (verb, kind) in [("claim", ErrorKind::Overloaded), ("get", ErrorKind::Unavailable)] {
             observers.observe(&Event::StoreFailed { verb, kind });
             assert!(!health.doubts_writes(), "{verb} {kind:?}");

@@ -7,7 +7,7 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     http::{self, Message, send},
     page::{Kind, Page},
     place::Place,
+    process::PATIENCE,
     servers::postgres::PostgresServer,
     terminal::Running,
 };
@@ -61,7 +62,23 @@ pub(crate) fn records(place: &mut Place) -> Staged {
         let fields = format!("X-Org: acme\r\nIdempotency-Key: {key}\r\n");
         assert_eq!(send("127.0.0.1:8080", "POST", "/api/payments", &fields).answer().status(), status);
     }
+    wait_for_suspicions(3);
     Staged { running: vec![gate], ..Staged::default() }
+}
+
+/// Waits until the gate has noted so many requests under two keys.
+fn wait_for_suspicions(count: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut stream = TcpStream::connect("127.0.0.1:8081").unwrap();
+        stream.write_all(b"GET /api/suspected HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+        let noted = http::read(&mut stream).unwrap().body.matches("\"earlier\"").count();
+        if noted == count {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{noted} instead of {count}");
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// A service with four workers that check for the key, work, and then record it.

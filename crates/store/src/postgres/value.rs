@@ -45,6 +45,19 @@ pub(super) fn gate(record: RecordDigest) -> i64 {
 
 // === impl At ===
 
+impl ToSql for At {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, BoxError> {
+        out.put_i64(self.0.as_micros().saturating_sub(MICROS_TO_2000));
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::TIMESTAMPTZ
+    }
+
+    to_sql_checked!();
+}
+
 impl<'a> FromSql<'a> for At {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, BoxError> {
         let micros = i64::from_be_bytes(raw.try_into()?);

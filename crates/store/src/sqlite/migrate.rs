@@ -6,14 +6,15 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub(super) const APPLICATION_ID: i64 = 0x6f6e_6365;
 
 /// Migration `n` leads from schema `n - 1` to `n`, and says so itself in `user_version`.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("migrations/001_create_records.sql"),
     include_str!("migrations/002_create_audit.sql"),
     include_str!("migrations/003_narrow_indexes.sql"),
+    include_str!("migrations/004_note_suspicions.sql"),
 ];
 
 /// The newest schema that this program knows.
-pub(super) const SCHEMA: i64 = 3;
+pub(super) const SCHEMA: i64 = 4;
 
 /// The schema of the file; 0 is an empty one.
 pub(super) fn schema(connection: &Connection) -> Result<i64, rusqlite::Error> {

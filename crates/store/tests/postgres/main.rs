@@ -14,6 +14,9 @@ mod proxy;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
 mod server;
+#[path = "../shared/suspicion.rs"]
+mod shared;
+mod suspicion;
 mod sweep;
 #[cfg(feature = "postgres-tls")]
 mod tls;

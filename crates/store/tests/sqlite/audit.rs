@@ -53,7 +53,8 @@ async fn nothing_is_done_that_cannot_be_audited() {
 async fn a_file_of_before_the_audit_is_brought_up_to_date() {
     let place = Place::fresh();
     let lease = acquire(&place.open(), &request("k")).await;
-    let before = "DROP TRIGGER audit_is_never_changed; DROP TABLE audit; DROP INDEX records_open;
+    let before =
+        "DROP TRIGGER audit_is_never_changed; DROP TABLE audit; DROP TABLE suspicions; DROP INDEX records_open;
                   DROP INDEX records_by_expiry; CREATE INDEX records_by_expiry ON records (expires_at);
                   CREATE INDEX records_open ON records (state, on_abandoned, lease_until) WHERE state <> 'completed';
                   PRAGMA user_version = 1";

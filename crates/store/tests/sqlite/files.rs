@@ -60,7 +60,7 @@ async fn a_newer_schema_is_refused() {
         newer.execute_batch("PRAGMA user_version = 99").unwrap();
         drop(newer);
         let error = refusal(&place);
-        assert!(matches!(error, OpenError::Newer { found: 99, known: 3, .. }), "{error}");
+        assert!(matches!(error, OpenError::Newer { found: 99, known: 4, .. }), "{error}");
     }
 }
 

@@ -7,3 +7,6 @@ mod conformance;
 mod files;
 mod fixture;
 mod rows;
+#[path = "../shared/suspicion.rs"]
+mod shared;
+mod suspicion;

@@ -85,6 +85,34 @@ async fn a_credential_that_changes_between_retries_is_reported() {
 }
 
 #[tokio::test]
+async fn a_client_that_makes_a_new_key_for_each_repeat_is_reported() {
+    let mut gate = Gate::new(route());
+    let told = |gate: &Gate| gate.events.count("Suspected");
+    gate.exchange(post("k1", "{}"), created("paid")).await;
+    gate.repeat(post("k1", "{}")).await;
+    gate.exchange(post("k2", r#"{"another":"payment"}"#), created("paid")).await;
+    let mut other_caller = post("k3", "{}");
+    other_caller.headers_mut().insert("authorization", "Bearer B".parse().unwrap());
+    gate.exchange(other_caller, created("paid for another")).await;
+    assert_eq!(told(&gate), 0);
+    gate.exchange(post("k4", "{}"), status(503, "no")).await;
+    gate.exchange(post("k5", "{}"), status(402, "no")).await;
+    assert_eq!(told(&gate), 0, "what was given back or refused has no effect that could double");
+    gate.exchange(post("k6", "{}"), created("paid again")).await;
+    assert_eq!(told(&gate), 1);
+    gate.repeat(post("k6", "{}")).await;
+    assert_eq!(told(&gate), 1);
+    gate.exchange(post("k7", "{}"), status(502, "no")).await;
+    assert_eq!(told(&gate), 2, "nobody knows whether it was paid");
+
+    let settings = Settings { suspect_window: Duration::ZERO, ..Settings::default() };
+    let mut gate = Gate::with_routes(Arc::default(), Routes::all(route()), settings);
+    gate.exchange(post("k1", "{}"), created("paid")).await;
+    gate.exchange(post("k2", "{}"), created("paid")).await;
+    assert_eq!(told(&gate), 0, "it was not asked for");
+}
+
+#[tokio::test]
 async fn a_key_used_on_another_endpoint_is_a_mismatch() {
     let mut gate = Gate::new(route());
     gate.exchange(post("k", "{}"), created("paid")).await;
