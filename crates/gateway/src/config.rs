@@ -17,7 +17,7 @@ use oncegate_core::{Backend, Suspicion};
 use oncegate_store::redis;
 use oncegate_tower::{Route, Routes};
 
-use crate::{proxy::UpstreamAddress, store_address::StoreAddress};
+use crate::{access_log, proxy::UpstreamAddress, store_address::StoreAddress};
 
 mod difference;
 mod kind;
@@ -44,7 +44,7 @@ pub(crate) use self::{
     token::Token,
 };
 use self::{
-    kind::{Length, Number, Size, TextOf, YesOrNo},
+    kind::{Length, Number, Size, TextOf, Word, YesOrNo},
     origin::{Fault, Origin, Sourced},
     route_kind::DEFAULTS,
     routes::RouteList,
@@ -94,6 +94,8 @@ pub(crate) struct Config {
     pub(crate) admin: Admin,
     /// Where records live.
     pub(crate) store: StoreSettings,
+    /// The log of requests.
+    pub(crate) access_log: access_log::Settings,
     /// How requests are guarded.
     pub(crate) routes: Routes,
     /// Choices that are allowed and risky, in sentences.
@@ -143,6 +145,8 @@ const STORE_TIMEOUT: Length = Length { min: Duration::from_millis(10), max: Dura
 const COLD: Length = Length { min: Duration::ZERO, max: Duration::from_hours(1) };
 /// More replicas than anybody has.
 const REPLICAS: Number = Number { min: 0, max: 16 };
+const ACCESS_LOG: Word<Option<access_log::Format>> =
+    Word(&[("off", None), ("text", Some(access_log::Format::Text)), ("json", Some(access_log::Format::Json))]);
 const CACHE: Size = Size { max: 64 << 30 };
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
@@ -221,6 +225,7 @@ fn read(
 
     let mut admin = top.section("admin");
     let mut store = top.section("store");
+    let mut access_log = top.section("access_log");
     let mut secret_sections = top.sections("secrets", "id");
     let defaults = top.section("defaults");
     let route_sections = top.sections("route", "name");
@@ -230,6 +235,8 @@ fn read(
     admin.finish(&mut notes);
     let store_settings = StoreSettings::read(&mut store);
     store.finish(&mut notes);
+    let access_log_settings = read_access_log(&mut access_log);
+    access_log.finish(&mut notes);
     let secrets = Secrets::read(&mut secret_sections);
     secret_sections.into_iter().for_each(|section| section.finish(&mut notes));
 
@@ -250,11 +257,18 @@ fn read(
         suspect_window: suspect_window.value,
         admin: admin_settings,
         store: store_settings,
+        access_log: access_log_settings,
         routes,
         warnings,
         secrets,
         effective,
     })
+}
+
+fn read_access_log(section: &mut Section) -> access_log::Settings {
+    let format = section.get("format", &ACCESS_LOG, Sourced::default(None));
+    let full_keys = section.get("full_keys", &YesOrNo, Sourced::default(false));
+    access_log::Settings { format: format.value, full_keys: full_keys.value }
 }
 
 // === impl Sources ===

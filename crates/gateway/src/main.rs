@@ -7,6 +7,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
+mod access_log;
 mod admin;
 mod bench;
 mod check;

@@ -56,6 +56,7 @@ const BREAKER_OPENINGS: &str = "oncegate_breaker_openings";
 const OUTBOX_ENTRIES: &str = "oncegate_outbox_entries";
 const OUTBOX_LAG: &str = "oncegate_outbox_lag";
 const REAPED: &str = "oncegate_reaped_records";
+const ACCESS_LOG_DROPPED: &str = "oncegate_access_log_dropped_lines";
 const CONFIG_RELOADS: &str = "oncegate_config_reloads";
 const CONFIG_LAST_RELOAD_FAILED: &str = "oncegate_config_last_reload_failed";
 const BUILD: &str = "oncegate_build";
@@ -95,6 +96,7 @@ pub(crate) struct Metrics {
     failed_open: Counter,
     clients_left: Counter,
     reaped: Family<ReapLabels, Counter>,
+    access_log_dropped: Counter,
     config_reloads: Family<ReloadLabels, Counter>,
     config_last_reload_failed: Gauge,
 }
@@ -134,6 +136,7 @@ impl Metrics {
             failed_open: Counter::default(),
             clients_left: Counter::default(),
             reaped: Family::default(),
+            access_log_dropped: Counter::default(),
             config_reloads: Family::default(),
             config_last_reload_failed: Gauge::default(),
         };
@@ -165,6 +168,11 @@ impl Metrics {
     /// Requests are counted by these routes as well from now on.
     pub(crate) fn add_routes(&self, routes: &Routes) {
         self.routes.add(routes);
+    }
+
+    /// Counts lines of the access log that could not be written.
+    pub(crate) fn access_log_dropped(&self) -> Counter {
+        self.access_log_dropped.clone()
     }
 
     /// Another configuration was taken over, or refused.
@@ -228,6 +236,7 @@ impl Metrics {
             (UNCOOPERATIVE, "Successes of a transactional backend that did not complete", &self.uncooperative),
             (FAILED_OPEN, "Requests that were not guarded because the store was down", &self.failed_open),
             (CLIENTS_LEFT, "Clients that left before their answer", &self.clients_left),
+            (ACCESS_LOG_DROPPED, "Lines of the access log that nobody took", &self.access_log_dropped),
         ] {
             registry.register(name, help, counter.clone());
         }

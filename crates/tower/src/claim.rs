@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    Event, Route,
+    Account, Entries, Event, Route,
     execute::Execution,
     layer::Gate,
     local::{ClaimKey, Told, Turn, Waiting},
@@ -25,6 +25,8 @@ pub(crate) struct Guarded {
     pub(crate) request: ClaimRequest,
     /// Its `Accept-Encoding`, for a replay.
     pub(crate) accepted: Option<HeaderValue>,
+    /// Where to note what becomes of it, if anybody asked.
+    pub(crate) account: Option<Account>,
 }
 
 /// What a request's turn brought.
@@ -45,14 +47,27 @@ pub(crate) struct Patience<'a> {
     pause: Duration,
 }
 
+// === impl Guarded ===
+
+impl Guarded {
+    pub(crate) fn note(&self, note: impl FnOnce(&mut Entries)) {
+        if let Some(account) = &self.account {
+            account.note(note);
+        }
+    }
+}
+
 // === claim ===
 
 /// Asks the store, once, and tells whoever waits for this turn.
 pub(crate) async fn claim(gate: Arc<Gate>, turn: Turn, guarded: Guarded) -> Claimed {
     let asked = Instant::now();
     let request = &guarded.request;
-    match ask(&gate, request).await {
+    let told = ask(&gate, request).await;
+    guarded.note(|entries| entries.claim = Some(asked.elapsed()));
+    match told {
         Ok(Claim::Acquired(lease)) => {
+            guarded.note(|entries| entries.attempt = Some(lease.attempt));
             if lease.attempt > 1 {
                 gate.observe(&Event::TakenOver { attempt: lease.attempt });
             }

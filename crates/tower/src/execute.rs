@@ -120,7 +120,9 @@ impl Execution {
             Ok(response) => response,
             Err(failure) => return self.fail(failure, reply).await,
         };
-        self.gate.observe(&Event::Executed { route: &self.guarded.route.name, duration: called.elapsed() });
+        let duration = called.elapsed();
+        self.guarded.note(|entries| entries.upstream = Some(duration));
+        self.gate.observe(&Event::Executed { route: &self.guarded.route.name, duration });
         crash::point("head_received");
         let disposition = self.disposition(&response);
         if disposition != Disposition::Release && !response.status().is_client_error() {

@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use crate::{
-    BoxError, RequestBody, ResponseBody, Route,
+    Account, BoxError, RequestBody, ResponseBody, Route,
     claim::{Claimed, Guarded, Patience, claim},
     enter::{Entered, enter, under_the_recorded_rules},
     execute::{Call, Execution, pass},
@@ -49,7 +49,9 @@ where
         Entered::Guarded(request, received) => (request, received),
     };
     let accepted = parts.headers.get(header::ACCEPT_ENCODING).cloned();
-    let mut guarded = Guarded { route: Arc::clone(route), request, accepted };
+    let account = parts.extensions.remove::<Account>();
+    let mut guarded = Guarded { route: Arc::clone(route), request, accepted, account };
+    guarded.note(|entries| entries.record = Some(guarded.request.id.clone()));
     let mut call = Call { inner, parts, received, body: PhantomData };
     let mut patience = Patience::new(gate, route);
 

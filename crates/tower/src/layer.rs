@@ -19,8 +19,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, flow, local::Local,
-    route::requested_uri, split::SplitScopes, suspect::Suspects,
+    Account, BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, flow,
+    local::Local, route::requested_uri, split::SplitScopes, suspect::Suspects,
 };
 
 // === types ===
@@ -186,6 +186,9 @@ where
         let gate = Arc::clone(&self.gate);
         Box::pin(async move {
             let route = gate.route(&request);
+            if let Some(account) = request.extensions().get::<Account>() {
+                account.note(|entries| entries.route = Some(Arc::clone(&route.name)));
+            }
             let answered = flow::answer(&gate, &route, ready, request).await;
             if let Ok(response) = &answered {
                 gate.answered(&route, response);

@@ -6,6 +6,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod account;
 mod admit;
 mod body;
 mod claim;
@@ -30,6 +31,7 @@ mod split;
 mod suspect;
 
 pub use crate::{
+    account::{Account, Entries},
     body::{RequestBody, ResponseBody},
     error::{BoxError, UpstreamError, UpstreamErrorKind},
     execute::{ATTEMPT, CurrentLease, FENCE, RECORD, SECRET},

@@ -93,7 +93,7 @@ impl Difference<'_> {
         match (self.section, self.name) {
             // Where the token stands may change with the token.
             (SectionName::Table("admin"), "token" | "token_file") => None,
-            (SectionName::Top, _) | (SectionName::Table("admin" | "store"), _) => {
+            (SectionName::Top, _) | (SectionName::Table("admin" | "store" | "access_log"), _) => {
                 // These tables are always read whole, so the key is there.
                 let after = self.after?;
                 Some(Fault::new(&after.origin, format!("{}{self}: needs a restart", self.section.prefix())))
@@ -136,6 +136,11 @@ mod tests {
             ("", "[store]\nurl = \"sqlite://x.db\"", "gate.toml:3:7: [store] url is"),
             ("", "[store]\ntimeout = \"1s\"", "gate.toml:3:11: [store] timeout is \"1s\" instead of \"2s\""),
             ("", "[store]\ncache_bytes = 0", "gate.toml:3:15: [store] cache_bytes is"),
+            (
+                "",
+                "[access_log]\nformat = \"json\"",
+                "gate.toml:3:10: [access_log] format is \"json\" instead of \"off\"",
+            ),
             ("", "suspect_window = \"1m\"", "gate.toml:2:18: suspect_window is"),
         ] {
             let refused = refused(before, after);

@@ -27,6 +27,7 @@ use super::{
     protected::ProtectedHeaders,
     socket::Socket,
 };
+use crate::access_log::AccessLog;
 
 /// The shortest and the longest pause after the system refused a connection (no descriptor or memory left). Without
 /// one the loop would spin; the connection waits in the backlog meanwhile.
@@ -66,6 +67,8 @@ pub(crate) struct AcceptSettings {
     pub(crate) drain: Duration,
     /// What `Connection` must not name.
     pub(crate) protected: ProtectedHeaders,
+    /// Who is told of each request.
+    pub(crate) access_log: Option<AccessLog>,
 }
 
 /// Everything that the connections of one listener share.
@@ -157,6 +160,7 @@ impl Default for AcceptSettings {
             head_bytes_max: 64 * 1024,
             drain: Duration::from_secs(30),
             protected: ProtectedHeaders::default(),
+            access_log: None,
         }
     }
 }
@@ -202,7 +206,7 @@ where
             return;
         }
         let socket = Socket::of_client(stream, self.settings.head_timeout, self.settings.idle_timeout);
-        let edge = Arc::new(Edge::new(peer.ip(), self.settings.idle_timeout, self.settings.protected.clone()));
+        let edge = Arc::new(Edge::new(peer.ip(), &self.settings));
         let (mut builder, service, ends) = (self.builder.clone(), self.service.clone(), self.ends.clone());
         builder.http1().timer(HeadTimer::default());
         self.tracker.spawn(async move {

@@ -10,6 +10,7 @@ use oncegate_tower::{BoxError, Problem, ResponseBody, UpstreamError, UpstreamErr
 use tower_service::Service;
 
 use super::{
+    accept::AcceptSettings,
     client_body::{ClientBody, ClientBodyError, Expectation, Unread},
     fields::Fields,
     forwarded::Forwarded,
@@ -17,6 +18,7 @@ use super::{
     refusal::Refusal,
     request_head,
 };
+use crate::access_log::AccessLog;
 
 /// What the requests of one connection have in common.
 #[derive(Debug)]
@@ -24,17 +26,34 @@ pub(super) struct Edge {
     forwarded: Forwarded,
     idle_timeout: Duration,
     protected: ProtectedHeaders,
+    access_log: Option<AccessLog>,
 }
 
 // === impl Edge ===
 
 impl Edge {
-    pub(super) fn new(client: IpAddr, idle_timeout: Duration, protected: ProtectedHeaders) -> Self {
-        Self { forwarded: Forwarded::new(client), idle_timeout, protected }
+    pub(super) fn new(client: IpAddr, settings: &AcceptSettings) -> Self {
+        let AcceptSettings { idle_timeout, protected, access_log, .. } = settings.clone();
+        Self { forwarded: Forwarded::new(client), idle_timeout, protected, access_log }
+    }
+
+    /// Answers, and says so in the log.
+    pub(super) async fn answer<S, B>(&self, service: S, mut request: Request<Incoming>) -> Response<ResponseBody<B>>
+    where
+        S: Service<Request<ClientBody>, Response = Response<ResponseBody<B>>>,
+        S::Error: Into<BoxError>,
+        B: Body<Data = Bytes>,
+    {
+        let Some(log) = &self.access_log else { return self.answer_by(service, request).await };
+        // Dropped with this future, it says that the client left.
+        let entry = log.enter(&mut request);
+        let response = self.answer_by(service, request).await;
+        entry.answered(&response);
+        response
     }
 
     /// Applies the rules, lets `service` answer, and makes an answer of its error.
-    pub(super) async fn answer<S, B>(&self, mut service: S, mut request: Request<Incoming>) -> Response<ResponseBody<B>>
+    async fn answer_by<S, B>(&self, mut service: S, mut request: Request<Incoming>) -> Response<ResponseBody<B>>
     where
         S: Service<Request<ClientBody>, Response = Response<ResponseBody<B>>>,
         S::Error: Into<BoxError>,

@@ -22,6 +22,7 @@ use super::{
     suspect::{Suspect, Suspicions},
 };
 use crate::{
+    access_log::AccessLog,
     admin::{self, Admin, SharedToken},
     config::{Config, Sources},
     metrics::Metrics,
@@ -96,7 +97,10 @@ impl Gate {
             guard: executions.clone(),
             token: SharedToken::new(self.config.admin.token.clone()),
         };
-        let settings = self.accept_settings(&parts);
+        let dropped = parts.metrics.access_log_dropped();
+        let log_of_requests = AccessLog::start(self.config.access_log, std::io::stdout(), dropped);
+        let (access_log, writer) = log_of_requests.unzip();
+        let settings = self.accept_settings(&parts, access_log);
         let door = self.listener.map(|listener| Door::open(listener, stack, upstream, settings));
 
         let (background, mut tasks) = (CancellationToken::new(), JoinSet::new());
@@ -117,7 +121,7 @@ impl Gate {
         tasks.spawn(suspect.run(background.clone()));
         tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));
         let drain = self.config.drain;
-        let running = Running { health, door, executions, background, tasks, drain };
+        let running = Running { health, door, executions, background, tasks, drain, access_log: writer };
         Ok((running, Reloader { sources, running: self.config, parts, last }))
     }
 
@@ -148,8 +152,9 @@ impl Gate {
         (stack, handle)
     }
 
-    fn accept_settings(&self, parts: &Parts) -> AcceptSettings {
-        AcceptSettings { drain: self.config.drain, protected: parts.protected.clone(), ..AcceptSettings::default() }
+    fn accept_settings(&self, parts: &Parts, access_log: Option<AccessLog>) -> AcceptSettings {
+        let (drain, protected) = (self.config.drain, parts.protected.clone());
+        AcceptSettings { drain, protected, access_log, ..AcceptSettings::default() }
     }
 
     fn census(&self, metrics: &Arc<Metrics>, health: &Arc<Health>) -> Census {

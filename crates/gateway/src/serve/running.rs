@@ -13,6 +13,7 @@ use super::{
     door::{Closed, Door},
     health::Health,
 };
+use crate::access_log;
 
 // === types ===
 
@@ -27,6 +28,8 @@ pub(super) struct Running {
     pub(super) background: CancellationToken,
     pub(super) tasks: JoinSet<()>,
     pub(super) drain: Duration,
+    /// Writes what is left when it is dropped.
+    pub(super) access_log: Option<access_log::Writer>,
 }
 
 /// What did not end in time.
@@ -63,6 +66,7 @@ impl Running {
         };
         self.background.cancel();
         while self.tasks.join_next().await.is_some() {}
+        drop(self.access_log);
         tracing::info!(connections_cut = connections, executions_cut = executions, tunnels_closed = tunnels, "stopped");
         Cut { connections, executions }
     }

@@ -1,6 +1,7 @@
 //! The real binary in front of a scripted service.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod access_log;
 mod admin;
 mod admin_only;
 mod api;

@@ -63,7 +63,13 @@ impl Gate {
     /// Starts it with these flags, and waits for its admin listener only.
     pub(crate) fn start_admin_in(directory: TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = oncegate(directory.path(), &[&["serve", "--admin", "127.0.0.1:0"], arguments].concat());
-        let mut child = command.envs(variables.iter().copied()).stderr(Stdio::piped()).spawn().unwrap();
+        command.envs(variables.iter().copied());
+        Self::start_as(command, directory)
+    }
+
+    /// Starts what the test has put together, and waits for its admin listener only.
+    pub(crate) fn start_as(mut command: Command, directory: TempDir) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let (sender, log) = mpsc::channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         // Read to its end, so that the gate never blocks on a full pipe.
