@@ -46,6 +46,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     print_config: bool,
 
+    /// Count and suspect nothing, for `oncegate bench gateway --watching` to compare with
+    #[arg(long, hide = true)]
+    unwatched: bool,
+
     /// How log lines look
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text, env = "ONCEGATE_LOG_FORMAT")]
     log_format: LogFormat,
@@ -96,7 +100,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     log::start(arguments.log_format, &arguments.log)?;
     let mut signals = Signals::new().context("signals cannot be listened for")?;
-    let gate = if admin_only { Gate::prepare_admin(config).await? } else { Gate::prepare(config).await? };
+    let watch = !arguments.unwatched;
+    let gate =
+        if admin_only { Gate::prepare_admin(config, watch).await? } else { Gate::prepare(config, watch).await? };
     let (mut running, mut reloader) = gate.start(arguments.log_format, sources).await?;
 
     let signal = loop {

@@ -29,9 +29,10 @@ mod paced;
 mod programs;
 mod report;
 mod round;
+mod watching_report;
 mod wrk;
 
-use self::{programs::Programs, report::Report, round::Bench};
+use self::{programs::Programs, report::Report, round::Bench, watching_report::WatchingReport};
 
 /// Compare the gate with nginx and with a bare proxy
 ///
@@ -47,6 +48,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
 
+    /// Compare the gate as it comes, and with an access log, with one that neither counts nor suspects; nothing else
+    #[arg(long)]
+    watching: bool,
+
     /// Print one JSON object instead of the tables
     #[arg(long)]
     json: bool,
@@ -60,10 +65,25 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let directory = TempDir::new().context("no temporary directory can be made")?;
     let bench = Bench::start(&programs, directory.path(), arguments.seconds).await?;
+    if arguments.watching {
+        return watching(bench, &arguments).await;
+    }
     let mut report = Report::new(arguments.seconds, bench.commits().await?);
     for number in 1..=arguments.rounds {
         eprintln!("round {number} of {}", arguments.rounds);
         report.add(bench.round(number).await?);
+    }
+    bench.stop().await;
+    report.print(arguments.json)?;
+    Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The same, of what watching costs.
+async fn watching(bench: Bench, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut report = WatchingReport::default();
+    for number in 1..=arguments.rounds {
+        eprintln!("round {number} of {}", arguments.rounds);
+        report.0.push(bench.watching(number).await?);
     }
     bench.stop().await;
     report.print(arguments.json)?;

@@ -1,11 +1,11 @@
 //! Puts the gate together and starts it.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use oncegate_core::Store;
 use oncegate_store::observer;
-use oncegate_tower::{Handle, Idempotency, IdempotencyLayer, Settings};
+use oncegate_tower::{Handle, Idempotency, IdempotencyLayer, Settings, Unobserved};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::{ServiceBuilder, layer::layer_fn};
@@ -39,6 +39,8 @@ pub(super) struct Gate {
     /// Where clients come in; `None` where nothing is guarded.
     pub(super) listener: Option<TcpListener>,
     pub(super) admin_listener: TcpListener,
+    /// Whether what the layer says is counted.
+    pub(super) is_watched: bool,
 }
 
 impl Gate {
@@ -46,8 +48,8 @@ impl Gate {
     ///
     /// # Errors
     /// When one of them cannot be opened.
-    pub(super) async fn prepare(config: Config) -> anyhow::Result<Self> {
-        let gate = Self::prepare_admin(config).await?;
+    pub(super) async fn prepare(config: Config, is_watched: bool) -> anyhow::Result<Self> {
+        let gate = Self::prepare_admin(config, is_watched).await?;
         let listener = bind(gate.config.listen, "listen").await?;
         Ok(Self { listener: Some(listener), ..gate })
     }
@@ -56,7 +58,7 @@ impl Gate {
     ///
     /// # Errors
     /// When one of them cannot be opened.
-    pub(super) async fn prepare_admin(config: Config) -> anyhow::Result<Self> {
+    pub(super) async fn prepare_admin(config: Config, is_watched: bool) -> anyhow::Result<Self> {
         config.store.address.prepare(config.store.migrate).await?;
         for server in config.store.address.servers(&config.store.redis).await? {
             tracing::info!(%server, "Redis");
@@ -64,11 +66,12 @@ impl Gate {
         let (address, timeout, redis) =
             (config.store.address.clone(), config.store.timeout, config.store.redis.clone());
         let metrics = Arc::new(Metrics::new(&config.routes));
-        let observer: Arc<dyn observer::Observer> = Arc::<Metrics>::clone(&metrics);
+        let observer: Arc<dyn observer::Observer> =
+            if is_watched { Arc::<Metrics>::clone(&metrics) } else { Arc::new(observer::Unobserved) };
         let opening = tokio::task::spawn_blocking(move || address.open_observed(timeout, &redis, observer));
         let store = opening.await.context("opening the store failed")??;
         let admin_listener = bind(config.admin.listen, "[admin] listen").await?;
-        Ok(Self { config, store, metrics, listener: None, admin_listener })
+        Ok(Self { config, store, metrics, listener: None, admin_listener, is_watched })
     }
 
     /// Says what it does and starts to serve; `sources` are read again at a reload.
@@ -134,10 +137,10 @@ impl Gate {
         published: Published,
     ) -> (WellKnown<Idempotency<Upstream>>, Handle) {
         let settings = Settings {
-            observer: Arc::new(observers),
+            observer: if self.is_watched { Arc::new(observers) } else { Arc::new(Unobserved) },
             store_timeout: self.config.store.timeout,
             cache_bytes: self.config.store.cache_bytes,
-            suspect_window: self.config.suspect_window,
+            suspect_window: if self.is_watched { self.config.suspect_window } else { Duration::ZERO },
             ..Settings::default()
         };
         let guard = IdempotencyLayer::with_settings(Arc::clone(&self.store), self.config.routes.clone(), settings);

@@ -167,7 +167,7 @@ impl Round {
 // === impl Measured ===
 
 impl Measured {
-    fn fault(&self, between: Between) -> Option<String> {
+    pub(super) fn fault(&self, between: Between) -> Option<String> {
         let seen = &self.seen;
         if seen.requests == 0 || seen.not_2xx + seen.broken > 0 {
             let (requests, not_2xx, broken) = (seen.requests, seen.not_2xx, seen.broken);

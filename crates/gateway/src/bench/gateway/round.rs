@@ -19,6 +19,10 @@ use super::{
 };
 use crate::bench::{cluster::Cluster, cpu, process::Process};
 
+mod watching;
+
+pub(super) use self::watching::{Watching, WatchingRound};
+
 /// The keys of the row `memory`; `load.lua` says why they begin with this.
 const FIRST_KEY: u64 = 2;
 const KNOWN_KEYS: u64 = 64;
@@ -197,12 +201,16 @@ impl Bench {
     }
 
     async fn gate(&self, store: &str) -> anyhow::Result<Proxy> {
+        Proxy::start("the gate", &mut self.gate_command(store)).await
+    }
+
+    fn gate_command(&self, store: &str) -> Command {
         let mut command = Command::new(&self.oncegate);
         command.current_dir(&self.directory).arg("serve");
         command.args(["--upstream", &format!("http://{}", self.upstream.address), "--listen", "127.0.0.1:0"]);
         // By the environment: an address has a password, and arguments can be read by everybody.
         command.args(["--admin", "127.0.0.1:0"]).env("ONCEGATE__STORE__URL", store);
-        Proxy::start("the gate", &mut command).await
+        command
     }
 
     async fn warm_up(&self, address: SocketAddr) -> anyhow::Result<()> {
