@@ -9,6 +9,8 @@ mod backend;
 mod check;
 mod config;
 mod http;
+mod incident;
+mod monitoring;
 mod postgres;
 mod process;
 mod readiness;
@@ -24,5 +26,6 @@ mod servers {
     #[allow(dead_code, reason = "other tests use all of it")]
     pub(crate) mod process;
     pub(crate) mod program;
+    pub(crate) mod prometheus;
     pub(crate) mod redis;
 }

@@ -30,6 +30,7 @@ const IN_CI: &str = "it runs this walk; CI runs it on every change";
 const TRANSACTIONAL: &str = "the test `transactional` and the examples' own run it";
 const IN_PYTHON: &str = "clients/python/tests/test_page.py follows this page";
 const IN_LAB: &str = "crates/gateway/tests/lab.rs runs it on databases of its own";
+const IN_INCIDENT: &str = "crates/gateway/tests/gate/incident.rs takes it from this page";
 const BUILDS: &str = "it only builds; this test was built by it";
 
 /// Each with its reason. One that matches nothing any more fails a test.
@@ -60,6 +61,12 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
         "docs/operating.md",
         "oncegate serve --admin-only --store postgres://oncegate@db.internal/shop",
         "crates/gateway/tests/gate/admin_only.rs runs it on a PostgreSQL of its own",
+    ),
+    exception("docs/runbook.md", "scrape_configs:", IN_INCIDENT),
+    exception(
+        "docs/runbook.md",
+        "SELECT a.pid, a.usename, a.application_name, a.state, now() - a.xact_start AS open_for, l.mode, l.granted,",
+        IN_INCIDENT,
     ),
     exception("docs/operating.md", "# /etc/systemd/system/oncegate.service", "read by systemd, which tests lack"),
 ];
