@@ -6,8 +6,12 @@ use http::HeaderValue;
 use oncegate_core::{Claim, ClaimRequest, ErrorKind, RecordDigest, StoreError, Written};
 use tokio::{
     sync::SemaphorePermit,
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
+
+mod ticks;
+
+pub(crate) use self::ticks::Ticks;
 
 use crate::{
     Account, Entries, Event, Route,
@@ -151,13 +155,9 @@ impl Gate {
 // === impl Patience ===
 
 impl<'a> Patience<'a> {
-    /// Between two questions to the store about a record that another process executes.
-    const PAUSE_MIN: Duration = Duration::from_millis(50);
-    const PAUSE_MAX: Duration = Duration::from_millis(400);
-
     pub(crate) fn new(gate: &'a Gate, route: &Route) -> Self {
         let until = (!route.wait.is_zero()).then(|| Instant::now() + route.wait);
-        Self { gate, until, permit: None, pause: Self::PAUSE_MIN }
+        Self { gate, until, permit: None, pause: Ticks::PAUSE_MIN }
     }
 
     /// Follows the request whose turn it is. `Some` ends the waiting with that answer.
@@ -174,16 +174,17 @@ impl<'a> Patience<'a> {
     }
 
     /// Waits a little if another process executes and there is time; then the store is asked again.
-    pub(crate) async fn pause(&mut self, told: &Told) -> bool {
+    pub(crate) async fn pause(&mut self, record: RecordDigest, told: &Told) -> bool {
         let Ok(Claim::InFlight { retry_after }) = told else { return false };
         let Some(until) = self.until() else { return false };
         let now = Instant::now();
         if now >= until {
             return false;
         }
-        let pause = self.pause.min(*retry_after).max(Duration::from_millis(1)).min(until - now);
-        self.pause = (self.pause * 2).min(Self::PAUSE_MAX);
-        sleep(pause).await;
+        let lease_end = now + (*retry_after).max(Duration::from_millis(1));
+        let next = self.gate.ticks.next(record, self.pause);
+        self.pause = (self.pause * 2).min(Ticks::PAUSE_MAX);
+        sleep_until(next.min(lease_end).min(until)).await;
         true
     }
 

@@ -87,7 +87,7 @@ where
         let compared = under_the_recorded_rules(gate, &guarded, &told, (&call.parts, &call.received)).await;
         if let Some(fingerprint) = compared {
             guarded.request.fingerprint = fingerprint;
-        } else if !patience.pause(&told).await {
+        } else if !patience.pause(guarded.request.id.digest(), &told).await {
             break told;
         }
     };

@@ -19,7 +19,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    Account, BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, flow,
+    Account, BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, claim::Ticks, flow,
     local::Local, route::requested_uri, split::SplitScopes, suspect::Suspects,
 };
 
@@ -100,6 +100,7 @@ pub(crate) struct Gate {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) executions: TaskTracker,
     pub(crate) waiters: Semaphore,
+    pub(crate) ticks: Ticks,
     pub(crate) store_timeout: Duration,
 }
 
@@ -125,6 +126,7 @@ impl IdempotencyLayer {
             observer: settings.observer,
             executions: TaskTracker::new(),
             waiters: Semaphore::new(settings.waiters_max),
+            ticks: Ticks::new(),
             store_timeout: settings.store_timeout,
         };
         Self { gate: Arc::new(gate) }

@@ -268,6 +268,29 @@ async fn a_repeat_waits_for_another_process_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_who_wait_for_another_process_ask_the_store_together() {
+    const REPEATS: usize = 50;
+    let mut first_gate = Gate::new(waiting(Duration::from_secs(10)));
+    let second_gate = Gate::before(first_gate.store.clone(), waiting(Duration::from_secs(10)));
+    let first = first_gate.send(post("k", "{}"));
+    let call = first_gate.next_call().await;
+    let mut repeats = Vec::new();
+    for _ in 0..REPEATS {
+        repeats.push(second_gate.send(post("k", "{}")));
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    call.answer(created("paid"));
+    first.await.unwrap().unwrap();
+    for repeat in repeats {
+        assert!(Whole::of(repeat.await.unwrap()).await.is_replay());
+    }
+    // Each when it comes; then all of them every 50 ms at first and every 400 ms in the end.
+    let asked = second_gate.store.count("claim") - 1;
+    assert!(asked <= REPEATS + 40, "{asked} questions");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_executes_nothing_answers_409_for_another_one() {
     let mut first_gate = Gate::new(route());
     let mut second_gate = Gate::before(first_gate.store.clone(), route());
