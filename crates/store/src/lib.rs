@@ -10,6 +10,7 @@
 //! | `postgres-tls` | the same | over encrypted connections, with rustls and aws-lc |
 //! | `redis` | `redis::RedisStore` | effects that may happen twice, at a high rate: Redis forgets |
 //! | `redis-tls` | the same | over encrypted connections, with rustls and aws-lc |
+//! | `postgres` and `redis` | `tiered::TieredStore` | repeats answered by Redis, decided by PostgreSQL |
 //!
 //! With `postgres` or `sqlx` there is also `complete_in`: the verb *complete* in the caller's own transaction, on a
 //! connection of tokio-postgres or of sqlx.
@@ -25,3 +26,5 @@ pub mod postgres;
 pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+pub mod tiered;

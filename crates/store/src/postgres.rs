@@ -27,6 +27,7 @@ mod batch;
 mod claim;
 mod desk;
 mod error;
+mod front;
 mod lane;
 mod link;
 mod migrate;
@@ -53,9 +54,12 @@ use oncegate_core::{
 pub use self::options::ClockOffset;
 pub use self::{
     address::{Address, AddressError},
+    front::{FrontRegister, RegisteredFront},
     migrate::{MigrateError, Migrator},
     options::Options,
 };
+#[cfg(feature = "redis")]
+pub(crate) use self::{claim::Judged, write::Times};
 use self::{
     desk::Desk,
     lane::{BEGIN, Lane},
@@ -114,10 +118,28 @@ impl PostgresStore {
     }
 }
 
+/// What the store with a front asks besides.
+#[cfg(feature = "redis")]
+impl PostgresStore {
+    /// As [`Store::claim`], with the fence of what was judged.
+    pub(crate) async fn judge(&self, request: &ClaimRequest) -> Result<Judged, StoreError> {
+        self.lane(request.id.digest()).ask(claim::Attempt(request.clone())).await
+    }
+
+    /// As [`Store::complete`], with the times of what was completed.
+    pub(crate) async fn complete_timed(
+        &self,
+        lease: &Lease,
+        response: &StoredResponse,
+    ) -> Result<write::Completion, StoreError> {
+        self.lane(lease.record).ask(write::CompleteTimed::new(lease.into(), response)).await
+    }
+}
+
 #[async_trait]
 impl Store for PostgresStore {
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
-        self.lane(request.id.digest()).ask(claim::Attempt(request.clone())).await
+        Ok(self.lane(request.id.digest()).ask(claim::Attempt(request.clone())).await?.claim)
     }
 
     async fn extend(&self, lease: &Lease, length: Duration) -> Result<Written, StoreError> {

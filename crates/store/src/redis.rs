@@ -25,6 +25,8 @@ mod address;
 mod caller;
 mod claim;
 mod error;
+#[cfg(feature = "postgres")]
+pub(crate) mod front;
 mod layout;
 mod link;
 mod operator;

@@ -26,6 +26,14 @@ use super::{
 /// The verb *claim*.
 pub(super) struct Attempt(pub(super) ClaimRequest);
 
+/// What a claim is answered, and of which fence that is said.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) claim: Claim,
+    /// `None`: of a record that nobody could look at, since somebody holds it.
+    pub(crate) fence: Option<Fence>,
+}
+
 /// One row of the answer.
 struct Verdict<'a> {
     row: &'a Row,
@@ -38,7 +46,7 @@ const HELD_RETRY_AFTER: Duration = Duration::from_secs(1);
 // === impl Attempt ===
 
 impl Verb for Attempt {
-    type Answer = Claim;
+    type Answer = Judged;
 
     const SQL: &'static str =
         "SELECT * FROM oncegate.claim_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
@@ -87,7 +95,7 @@ impl Verb for Attempt {
         ]
     }
 
-    fn read(&self, row: &Row) -> Result<Told<Claim>, StoreError> {
+    fn read(&self, row: &Row) -> Result<Told<Judged>, StoreError> {
         let verdict = Verdict { row, request: &self.0 };
         let claim = match verdict.get("verdict")? {
             "raced" => return Ok(Told::Raced),
@@ -104,13 +112,13 @@ impl Verb for Attempt {
             }
             _ => return Err(corrupt(self.record(), "verdict")),
         };
-        Ok(Told::Answer(claim))
+        Ok(Told::Answer(Judged { claim, fence: verdict.get::<Option<i64>>("fence")?.map(Fence::new) }))
     }
 
     /// Held or raced, the record is there and somebody is at it: another claim, or a backend that has completed it and
     /// not committed yet, however long ago its lease ended.
-    fn give_up(&self, _why: Unsettled) -> Result<Claim, StoreError> {
-        Ok(Claim::InFlight { retry_after: HELD_RETRY_AFTER })
+    fn give_up(&self, _why: Unsettled) -> Result<Judged, StoreError> {
+        Ok(Judged { claim: Claim::InFlight { retry_after: HELD_RETRY_AFTER }, fence: None })
     }
 }
 

@@ -71,7 +71,7 @@ pub enum MigrateError {
 // === the migrations ===
 
 /// Migration `n` leads from schema `n - 1` to `n`.
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration { number: 1, name: "create_records", text: include_str!("migrations/001_create_records.sql") },
     Migration { number: 2, name: "create_functions", text: include_str!("migrations/002_create_functions.sql") },
     Migration { number: 3, name: "create_operations", text: include_str!("migrations/003_create_operations.sql") },
@@ -80,9 +80,10 @@ const MIGRATIONS: [Migration; 8] = [
     Migration { number: 6, name: "sweep_by_birth", text: include_str!("migrations/006_sweep_by_birth.sql") },
     Migration { number: 7, name: "spare_lone_callers", text: include_str!("migrations/007_spare_lone_callers.sql") },
     Migration { number: 8, name: "note_suspicions", text: include_str!("migrations/008_note_suspicions.sql") },
+    Migration { number: 9, name: "remember_front", text: include_str!("migrations/009_remember_front.sql") },
 ];
 
-const SCHEMA: i32 = 8;
+const SCHEMA: i32 = 9;
 
 /// Excludes other instances that start at the same time: "oncegate".
 const LOCK: i64 = i64::from_be_bytes(*b"oncegate");

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "redis")]
+use oncegate_core::Timestamp;
 use oncegate_core::{DoubtReason, Fence, Lease, Owner, RecordDigest, StoreError, StoredResponse, Written};
 use tokio_postgres::{Row, types::Type};
 
@@ -38,6 +40,29 @@ pub(super) struct Complete {
     guard: Guard,
     response: StoredResponse,
     headers: String,
+}
+
+/// The verb *complete*, for who also has to know when.
+#[cfg(feature = "redis")]
+pub(super) struct CompleteTimed(Complete);
+
+/// What became of it.
+#[cfg(feature = "redis")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Completion {
+    pub(crate) written: Written,
+    /// Of what was completed; `None` if it is gone already.
+    pub(crate) times: Option<Times>,
+}
+
+/// The times of a completed record, by the store's clock.
+#[cfg(feature = "redis")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) completed_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    /// What is left of its life.
+    pub(crate) expires_in: Duration,
 }
 
 /// The verb *doubt*.
@@ -163,6 +188,52 @@ impl Verb for Complete {
 
     fn read(&self, row: &Row) -> Result<Told<Written>, StoreError> {
         written(self.record(), row)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl CompleteTimed {
+    pub(super) fn new(guard: Guard, response: &StoredResponse) -> Self {
+        Self(Complete::new(guard, response))
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Verb for CompleteTimed {
+    type Answer = Completion;
+    const SQL: &'static str = "SELECT * FROM oncegate.complete_batch_timed($1, $2, $3, $4, $5, $6, $7)";
+    const IS_PLANNED: bool = true;
+
+    fn record(&self) -> RecordDigest {
+        self.0.record()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn recognises_itself(&self) -> bool {
+        self.0.recognises_itself()
+    }
+
+    fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
+        let batch: Vec<&'a Complete> = batch.iter().map(|complete| &complete.0).collect();
+        Complete::columns(&batch)
+    }
+
+    fn read(&self, row: &Row) -> Result<Told<Completion>, StoreError> {
+        let Told::Answer(written) = written(self.record(), row)? else { return Ok(Told::Raced) };
+        let time = |name: &str| {
+            let time = row.try_get::<_, Option<super::value::At>>(name);
+            time.map_err(|error| corrupt(self.record(), name).with_source(error))
+        };
+        let times = time("completed_at")?.zip(time("expires_at")?).zip(time("now")?);
+        let times = times.map(|((completed_at, expires_at), now)| Times {
+            completed_at: completed_at.0,
+            expires_at: expires_at.0,
+            expires_in: expires_at.0.since(now.0),
+        });
+        Ok(Told::Answer(Completion { written, times }))
     }
 }
 

@@ -33,6 +33,17 @@ impl Tag {
         self.keys("", "call:none")
     }
 
+    /// What a front keeps of a record.
+    #[cfg(feature = "postgres")]
+    pub(super) fn front(self, record: RecordDigest) -> String {
+        self.key(&format!("front:{}", hexadecimal(record.as_bytes())))
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) fn number(self) -> usize {
+        usize::from(self.0)
+    }
+
     pub(super) fn audit(self) -> String {
         self.key("audit")
     }

@@ -51,6 +51,29 @@ pub(super) static PURGE: LazyLock<Script> = script!("purge");
 pub(super) static REAP: LazyLock<Script> = script!("reap");
 pub(super) static CENSUS: LazyLock<Script> = script!("census");
 
+#[cfg(feature = "postgres")]
+macro_rules! front_script {
+    ($verb:literal) => {
+        LazyLock::new(|| {
+            let text = concat!(include_str!("front/entry.lua"), include_str!(concat!("front/", $verb, ".lua")));
+            Script::new($verb, text)
+        })
+    };
+}
+
+#[cfg(feature = "postgres")]
+pub(super) static LOOK: LazyLock<Script> = front_script!("look");
+#[cfg(feature = "postgres")]
+pub(super) static FILL: LazyLock<Script> = front_script!("fill");
+#[cfg(feature = "postgres")]
+pub(super) static LEAVE: LazyLock<Script> = front_script!("leave");
+#[cfg(feature = "postgres")]
+pub(super) static FRONT_COMPLETE: LazyLock<Script> = front_script!("complete");
+#[cfg(feature = "postgres")]
+pub(super) static DISTRUST: LazyLock<Script> = front_script!("distrust");
+#[cfg(feature = "postgres")]
+pub(super) static BURY: LazyLock<Script> = front_script!("bury");
+
 // === impl Script ===
 
 impl Script {

@@ -14,13 +14,14 @@ const ROWS: usize = 50_000;
 
 /// The functions and statements, each with literals for its parameters after the clock's offset: `uuid` stands for a
 /// list of records that are there, any other word for a list of that word.
-const FUNCTIONS: [(&str, &[&str]); 3] = [
+const FUNCTIONS: [(&str, &[&str]); 4] = [
     (
         "claim_batch",
         &["uuid", "1", "s", "k", "POST", "bare", "\\\\x07", "plain", "takeover", "5", "uuid", "30 s", "24 h"],
     ),
     ("extend_batch", &["uuid", "1", "uuid", "30 s"]),
     ("complete_batch", &["uuid", "1", "uuid", "201", "[]", "\\\\x07"]),
+    ("complete_batch_timed", &["uuid", "1", "uuid", "201", "[]", "\\\\x07"]),
 ];
 
 const STATEMENTS: [(&str, &str, &[&str]); 6] = [

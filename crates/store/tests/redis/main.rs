@@ -6,11 +6,17 @@ mod clock;
 mod conformance;
 mod fixture;
 mod losses;
+#[cfg(feature = "postgres")]
+#[path = "../servers/postgres.rs"]
+#[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
+mod postgres;
 mod proxy;
 mod resent;
 #[path = "../servers/redis.rs"]
 #[allow(dead_code, reason = "shared by several tests, none of which needs all of it")]
 mod server;
 mod settings;
+#[cfg(feature = "postgres")]
+mod tiered;
 #[cfg(feature = "redis-tls")]
 mod tls;

@@ -93,6 +93,12 @@ impl Server {
         let _ = stop.status();
     }
 
+    /// Starts it again, on the same port.
+    pub(crate) fn start_again(&self, settings: &[&str]) {
+        let log = || fs::read_to_string(self.log()).unwrap_or_default();
+        assert!(self.try_start(settings), "the server does not start again: {}", log());
+    }
+
     /// Copies a cluster that an earlier test has made, which takes a tenth of the time of making one.
     fn make_cluster(&self) {
         let data = self.data();

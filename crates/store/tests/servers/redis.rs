@@ -67,8 +67,17 @@ impl Server {
 
     /// Stops it in the middle of whatever it does, with its connections open; it ends when it is dropped.
     pub(crate) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().expect("it runs").id().to_string();
-        assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
     async fn try_start(&mut self) -> bool {

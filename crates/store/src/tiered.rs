@@ -1,0 +1,272 @@
+//! Redis in front of PostgreSQL: repeats are answered by the front, and PostgreSQL decides.
+//!
+//! The front answers what PostgreSQL has confirmed: completed records for as long as they live, and for a few seconds what
+//! is in flight. It never decides that a key is new. Where it says nothing, one claim at a time asks PostgreSQL, the
+//! others wait for what that is told. So a front that is emptied, slow, out of reach or set back to an earlier state costs
+//! time and nothing else, and while PostgreSQL is out of reach the front still answers what it knows.
+//!
+//! What is written in PostgreSQL is told to the front before a verb ends. Where that fails, what is in flight is believed
+//! for [five seconds](TieredStore#staleness), and a purge makes all void that the front holds.
+//!
+//! ```no_run
+//! # async fn claim(request: &oncegate_core::ClaimRequest) -> Result<(), Box<dyn std::error::Error>> {
+//! use oncegate_core::Store;
+//! use oncegate_store::tiered::{Options, TieredStore};
+//!
+//! let (back, front) = ("postgres://app@localhost/shop".parse()?, "redis://localhost".parse()?);
+//! let store = TieredStore::open(&back, &front, Options::default())?;
+//! store.stand().await?;
+//! let claim = store.claim(request).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod breaker;
+mod claim;
+mod generation;
+mod options;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use oncegate_core::{
+    AuditEntry, Census, Claim, ClaimRequest, DoubtReason, ErrorKind, Fence, Filter, Lease, Note, Owner, Reaped, Record,
+    RecordDigest, Seen, StateName, Store, StoreError, StoredResponse, Written,
+};
+use tokio::time::Instant;
+
+pub use self::options::Options;
+use self::{breaker::Breaker, generation::Generation};
+use crate::{
+    postgres::{self, FrontRegister, PostgresStore},
+    redis::{
+        self,
+        front::{Front, Stored},
+    },
+};
+
+// === types ===
+
+/// Records in PostgreSQL, with Redis in front.
+///
+/// # Errors of its verbs
+/// Those of PostgreSQL. A front that fails is none: PostgreSQL is asked. Where PostgreSQL cannot be reached, a claim of a
+/// key that the front knows is answered, and another one is [`Unavailable`](ErrorKind::Unavailable) within
+/// [`Options::timeout`].
+///
+/// # Staleness
+/// What is in flight according to the front may have ended elsewhere at most five seconds ago, where the front could not
+/// be told or an application ended it by SQL. What is completed according to the front is, unless it was purged where the
+/// front could not be told: then no more than until the gateways have looked again, each second.
+///
+/// # Cancellation
+/// As [`PostgresStore`]; a purge goes on.
+#[derive(Debug)]
+pub struct TieredStore(Arc<Tiers>);
+
+/// What the store and its background task share.
+#[derive(Debug)]
+struct Tiers {
+    front: Front,
+    /// Where the front is, without a password.
+    front_address: String,
+    back: PostgresStore,
+    register: FrontRegister,
+    generation: Generation,
+    front_breaker: Breaker,
+    back_breaker: Breaker,
+    options: Options,
+}
+
+// === impl TieredStore ===
+
+impl TieredStore {
+    /// A store with these two. It connects when it is first asked; the schema must be there by then.
+    ///
+    /// # Errors
+    /// When the address of the front names authorities that cannot be read.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn open(back: &postgres::Address, front: &redis::Address, options: Options) -> Result<Self, StoreError> {
+        let mut front_options = options.front.clone();
+        front_options.reply_timeout = options.front_timeout;
+        let tiers = Arc::new(Tiers {
+            front: Front::open(front, front_options)?,
+            front_address: front.to_string(),
+            back: PostgresStore::open(back, options.back.clone()),
+            register: FrontRegister::new(back, &options.back),
+            generation: Generation::default(),
+            front_breaker: Breaker::new("the front", |_| true),
+            back_breaker: Breaker::new("PostgreSQL", |error| error.kind() == ErrorKind::Unavailable),
+            options,
+        });
+        generation::watch(&tiers);
+        Ok(Self(tiers))
+    }
+
+    /// Has PostgreSQL remember this front, and begins to use it if it can be reached; else it is used once it can be.
+    ///
+    /// # Errors
+    /// When PostgreSQL cannot be asked. Cancelled: the front may be remembered.
+    pub async fn stand(&self) -> Result<(), StoreError> {
+        let Self(tiers) = self;
+        tiers.register.remember(&tiers.front_address).await?;
+        generation::look(tiers).await
+    }
+
+    /// Begins to use the front, if PostgreSQL remembers one and it can be reached.
+    ///
+    /// # Errors
+    /// When PostgreSQL cannot be asked. Cancelled: nothing happens.
+    pub async fn look(&self) -> Result<(), StoreError> {
+        generation::look(&self.0).await
+    }
+
+    /// The generation whose entries count, as it was last seen; `None` while the front is not used.
+    #[must_use]
+    pub fn generation(&self) -> Option<Arc<str>> {
+        self.0.generation.get()
+    }
+}
+
+#[async_trait]
+impl Store for TieredStore {
+    async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
+        claim::claim(&self.0, request).await
+    }
+
+    async fn extend(&self, lease: &Lease, length: Duration) -> Result<Written, StoreError> {
+        let written = self.0.back.extend(lease, length).await?;
+        // What is left of the lease is another now.
+        self.0.distrust(lease.record, Some(lease.fence)).await;
+        Ok(written)
+    }
+
+    async fn complete(&self, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError> {
+        self.0.complete(lease, response).await
+    }
+
+    async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError> {
+        let written = self.0.back.doubt(lease, reason).await?;
+        self.0.distrust(lease.record, Some(lease.fence)).await;
+        Ok(written)
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<Written, StoreError> {
+        let written = self.0.back.release(lease).await?;
+        self.0.distrust(lease.record, Some(lease.fence)).await;
+        Ok(written)
+    }
+
+    async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError> {
+        let written = self.0.back.withdraw(record, owner).await?;
+        self.0.distrust(record, None).await;
+        Ok(written)
+    }
+
+    async fn get(&self, record: RecordDigest) -> Result<Option<(Record, Option<StoredResponse>)>, StoreError> {
+        let found = self.0.back.get(record).await?;
+        // Whoever was told this must not hear from the front what was before it.
+        self.0.distrust(record, found.as_ref().map(|(record, _)| record.fence)).await;
+        Ok(found)
+    }
+
+    async fn list(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+        self.0.back.list(filter).await
+    }
+
+    async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
+        let written = self.0.back.resolve(seen, response, note).await?;
+        self.0.distrust(seen.record, Some(seen.fence)).await;
+        Ok(written)
+    }
+
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        let (tiers, note) = (Arc::clone(&self.0), note.clone());
+        // To its end, whoever asked: half of it would leave a front that still replays.
+        let purging = tokio::spawn(async move { tiers.purge(seen, &note).await });
+        purging.await.unwrap_or_else(|_| Err(StoreError::new(ErrorKind::Unavailable, "the purge was interrupted")))
+    }
+
+    async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        self.0.back.audit(rows).await
+    }
+
+    async fn reap(&self, rows: usize) -> Result<Reaped, StoreError> {
+        self.0.back.reap(rows).await
+    }
+
+    async fn census(&self) -> Result<Census, StoreError> {
+        self.0.back.census().await
+    }
+}
+
+// === impl Tiers ===
+
+impl Tiers {
+    async fn complete(&self, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError> {
+        let (record, fence) = (lease.record, lease.fence);
+        // Both from before PostgreSQL is asked: what it says afterwards may already belong to another generation.
+        let (generation, asked) = (self.generation.get(), self.front.clock(record));
+        let completion = self.back.complete_timed(lease, response).await?;
+        if let (Some(generation), Some(asked), Some(times)) = (generation, asked, completion.times) {
+            let postgres::Times { completed_at, expires_at, expires_in } = times;
+            let stored = Stored { record, fence, asked, completed_at, expires_at, expires_in, response };
+            self.tell("complete", self.front.complete(&generation, stored)).await;
+        } else {
+            self.distrust(record, Some(fence)).await;
+        }
+        Ok(completion.written)
+    }
+
+    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        // Before: nobody hears of the record once it is gone. And after: a front that was emptied in between may have
+        // been filled again.
+        if seen.state == StateName::Completed {
+            self.bury(seen.record, seen.fence).await;
+        }
+        let written = self.back.purge(seen, note).await?;
+        let is_told = match (written, seen.state) {
+            (Written::Done, StateName::Completed) => self.bury(seen.record, seen.fence).await,
+            (Written::Done | Written::Stale, _) => {
+                self.distrust(seen.record, Some(seen.fence)).await;
+                true
+            }
+        };
+        if !is_told {
+            tracing::warn!(
+                record = seen.record.short(),
+                "the front could not be told of a purge: all of it is dropped"
+            );
+            self.register.renew().await?;
+            // The other gateways see it within a second.
+            generation::look(self).await.ok();
+        }
+        Ok(written)
+    }
+
+    async fn bury(&self, record: RecordDigest, fence: Fence) -> bool {
+        let Some(generation) = self.generation.get() else { return false };
+        self.tell("purge", self.front.bury(&generation, record, fence)).await
+    }
+
+    async fn distrust(&self, record: RecordDigest, fence: Option<Fence>) {
+        if let Some(generation) = self.generation.get() {
+            self.tell("distrust", self.front.distrust(&generation, record, fence)).await;
+        }
+    }
+
+    /// Tells the front something; whether it was told. A front that fails costs no more than its timeout, and not for
+    /// long even that.
+    async fn tell(&self, what: &'static str, telling: impl Future<Output = Result<(), StoreError>>) -> bool {
+        let until = Instant::now() + self.options.front_timeout;
+        match self.front_breaker.run(until, telling).await {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::debug!(what, error = &error as &dyn std::error::Error, "the front was not told");
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The claim: the front, and PostgreSQL where the front does not know.
+
+use std::{sync::Arc, time::Duration};
+
+use oncegate_core::{Claim, ClaimRequest, Owner, StoreError};
+use tokio::time::{Instant, sleep};
+
+use super::Tiers;
+use crate::{
+    postgres::Judged,
+    redis::front::{Entry, Look, Looked},
+};
+
+// === types ===
+
+/// A token that may stand in the front. It goes when this is dropped, so that the next claim does not wait for one that
+/// nobody answers any more.
+struct Token {
+    tiers: Arc<Tiers>,
+    look: Look,
+    is_left: bool,
+}
+
+/// What the front had to say.
+enum Asked {
+    /// This is the answer.
+    Answer(Claim),
+    /// PostgreSQL is to be asked, and the front to be told.
+    Placed(Token),
+    /// PostgreSQL is to be asked, and there is no front.
+    Without,
+}
+
+/// Between two looks at an entry that somebody else is asking for; it doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(32);
+
+// === claim ===
+
+pub(super) async fn claim(tiers: &Arc<Tiers>, request: &ClaimRequest) -> Result<Claim, StoreError> {
+    // Something is left for the answer's own way.
+    let until = Instant::now() + tiers.options.timeout * 9 / 10;
+    let token = match ask_front(tiers, request, until).await {
+        Asked::Answer(claim) => return Ok(claim),
+        Asked::Placed(token) => Some(token),
+        Asked::Without => None,
+    };
+    let judged = tiers.back_breaker.run(until, tiers.back.judge(request)).await?;
+    if let Some(token) = token {
+        token.fill(request, &judged, until).await;
+    }
+    Ok(judged.claim)
+}
+
+/// Looks until there is an answer, or it is this claim's turn to ask PostgreSQL.
+async fn ask_front(tiers: &Arc<Tiers>, request: &ClaimRequest, until: Instant) -> Asked {
+    let Some(generation) = tiers.generation.get() else { return Asked::Without };
+    let look = Look { record: request.id.digest(), generation, token: Owner::random() };
+    let mut token = Token { tiers: Arc::clone(tiers), look, is_left: true };
+    let patience = Instant::now() + tiers.options.wait;
+    let mut pause = PAUSE_MIN;
+    loop {
+        // Who cannot be asked is not waited for.
+        let place = (!tiers.back_breaker.is_open()).then_some(tiers.options.timeout);
+        let until = until.min(Instant::now() + tiers.options.front_timeout);
+        let looking = tiers.front.look(&token.look, request, place);
+        match tiers.front_breaker.run(until, looking).await {
+            Ok(Looked::Answer(claim)) => {
+                token.is_left = false;
+                return Asked::Answer(claim);
+            }
+            Ok(Looked::Placed) => return Asked::Placed(token),
+            Ok(Looked::Absent) => {
+                token.is_left = false;
+                return Asked::Without;
+            }
+            Ok(Looked::Held(left)) if Instant::now() >= patience => {
+                token.is_left = false;
+                return Asked::Answer(Claim::InFlight { retry_after: left });
+            }
+            Ok(Looked::Held(_)) => {
+                sleep(jittered(pause)).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            // The token may stand all the same.
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "the front was asked in vain");
+                return Asked::Without;
+            }
+        }
+    }
+}
+
+/// Between half of it and all of it, so that those who began to wait together do not ask together.
+fn jittered(pause: Duration) -> Duration {
+    let [random, ..] = *uuid::Uuid::new_v4().as_bytes();
+    pause / 2 + pause * u32::from(random) / 512
+}
+
+// === impl Token ===
+
+impl Token {
+    /// Tells the front what PostgreSQL answered.
+    async fn fill(mut self, request: &ClaimRequest, judged: &Judged, until: Instant) {
+        let entry = match &judged.claim {
+            Claim::Acquired(lease) => Some(Entry::Acquired(request, lease)),
+            Claim::Completed(completed) => Some(Entry::Completed(request, completed)),
+            Claim::InFlight { retry_after } => Some(Entry::InFlight(*retry_after)),
+            // Of these PostgreSQL does not say all that an answer to others needs.
+            Claim::Mismatch(_) | Claim::Unknown(_) | Claim::RulesChanged { .. } => None,
+        };
+        // Without a fence nobody knows how old it is.
+        let Some((entry, fence)) = entry.zip(judged.fence) else { return };
+        let until = until.min(Instant::now() + self.tiers.options.front_timeout);
+        let filling = self.tiers.front.fill(&self.look, fence, &entry);
+        if self.tiers.front_breaker.run(until, filling).await.is_ok() {
+            self.is_left = false;
+        }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_left {
+            let (tiers, look) = (Arc::clone(&self.tiers), self.look.clone());
+            runtime.spawn(async move { tiers.tell("leave", tiers.front.leave(&look)).await });
+        }
+    }
+}

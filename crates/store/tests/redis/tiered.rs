@@ -1,0 +1,7 @@
+//! Redis in front of PostgreSQL: the contract, and what only this store promises.
+
+mod conformance;
+mod faults;
+mod front;
+mod load;
+mod place;

@@ -1,0 +1,240 @@
+//! What the front answers by itself, and what it must not.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use oncegate_core::{Claim, ClaimRequest, Fingerprint, Note, Seen, Store, Written};
+use oncegate_store::tiered::{Options, TieredStore};
+
+use super::place::{Place, acquire, until};
+use crate::{
+    fixture::{repeat, request, response},
+    server::Cluster,
+};
+
+/// Claims and completes.
+pub(super) async fn execute(store: &TieredStore, request: &ClaimRequest) {
+    let lease = acquire(store, request).await;
+    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+}
+
+pub(super) fn other_body(request: &ClaimRequest) -> ClaimRequest {
+    ClaimRequest { fingerprint: Fingerprint::from_bytes(&[2]).unwrap(), ..repeat(request) }
+}
+
+pub(super) async fn is_replayed(store: &TieredStore, request: &ClaimRequest) -> bool {
+    match store.claim(&repeat(request)).await.unwrap() {
+        Claim::Completed(completed) => *completed.response == response(201),
+        _ => false,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c80_a_fresh_store_replays_known_keys_and_tells_other_bodies_apart_without_postgresql() {
+    let place = Place::start().await;
+    let store = place.open().await;
+    let requests: Vec<_> = (0..1000).map(|number| request(&format!("k{number}"))).collect();
+    join_all(requests.iter().map(|request| execute(&store, request))).await;
+    drop(store);
+    let fresh = place.open().await;
+    place.forget_asked().await;
+    for request in &requests {
+        assert!(is_replayed(&fresh, request).await);
+        assert!(matches!(fresh.claim(&other_body(request)).await.unwrap(), Claim::Mismatch(_)));
+        assert!(is_replayed(&fresh, request).await);
+    }
+    assert_eq!(place.asked("claim_batch").await, 0);
+
+    // Lost, they come back with the first repeat of each.
+    place.flush().await;
+    for _ in 0..2 {
+        assert!(join_all(requests.iter().map(|request| is_replayed(&fresh, request))).await.into_iter().all(|it| it));
+    }
+    assert_eq!(place.asked("claim_batch").await, 1000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_of_repeats_is_one_claim_and_one_completion_for_each_key() {
+    const KEYS: usize = 4;
+    let place = Place::start().await;
+    let stores = [Arc::new(place.open().await), Arc::new(place.open().await)];
+    // The first statements of a connection take longer, and what is in flight is asked for again after seconds.
+    for (number, store) in stores.iter().enumerate() {
+        let warm: Vec<_> = (0..8).map(|key| request(&format!("warm{number}-{key}"))).collect();
+        join_all(warm.iter().map(|request| execute(store, request))).await;
+    }
+    place.forget_asked().await;
+    let storm = (0..300 * KEYS).map(|number| {
+        let (store, key) = (Arc::clone(&stores[number % 2]), format!("k{}", number / 2 % KEYS));
+        tokio::spawn(async move {
+            match store.claim(&request(&key)).await.unwrap() {
+                Claim::Acquired(lease) => {
+                    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+                    1
+                }
+                Claim::InFlight { .. } | Claim::Completed(_) => 0,
+                other => panic!("{other:?}"),
+            }
+        })
+    });
+    let executed: usize = join_all(storm.collect::<Vec<_>>()).await.into_iter().map(Result::unwrap).sum();
+    assert_eq!(executed, KEYS);
+    assert_eq!(place.asked("claim_batch").await, i64::try_from(KEYS).unwrap());
+    assert_eq!(place.asked("complete_batch_timed").await, i64::try_from(KEYS).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_asked_for_is_in_flight_and_is_neither_compared_nor_replayed() {
+    let place = Place::start().await;
+    let mut hurried = Options::default();
+    (hurried.timeout, hurried.front_timeout) = (super::place::PATIENCE, super::place::PATIENCE);
+    hurried.wait = Duration::ZERO;
+    let (slow, other) = (Arc::new(place.open().await), place.open_with(hurried).await);
+    let first = request("k");
+    let gate = gate(&first);
+    place.sql(&format!("SELECT pg_advisory_lock({gate})")).await;
+    let claiming = tokio::spawn({
+        let (slow, first) = (Arc::clone(&slow), first.clone());
+        async move { slow.claim(&first).await }
+    });
+    let mut seen = 0;
+    while !claiming.is_finished() {
+        for claim in [repeat(&first), other_body(&first)] {
+            let Claim::InFlight { retry_after } = other.claim(&claim).await.unwrap() else { panic!() };
+            // The token's time, by two clocks that were read one after the other.
+            assert!(retry_after <= super::place::PATIENCE + Duration::from_secs(1), "{retry_after:?}");
+        }
+        seen += 1;
+    }
+    assert!(seen > 0);
+    // PostgreSQL could not say: nobody waits for this claim any more.
+    assert!(matches!(claiming.await.unwrap().unwrap(), Claim::InFlight { .. }));
+    place.sql(&format!("SELECT pg_advisory_unlock({gate})")).await;
+    execute(&other, &other_body(&first)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_stands_in_front_too() {
+    let (place, cluster) = (Place::start().await, Cluster::start().await);
+    let place = place.behind(&cluster.address());
+    let store = place.open().await;
+    assert!(store.generation().is_some());
+    let requests: Vec<_> = (0..50).map(|number| request(&format!("k{number}"))).collect();
+    join_all(requests.iter().map(|request| execute(&store, request))).await;
+    let fresh = place.open().await;
+    place.forget_asked().await;
+    assert!(join_all(requests.iter().map(|request| is_replayed(&fresh, request))).await.into_iter().all(|it| it));
+    assert_eq!(place.asked("claim_batch").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_belongs_to_another_scope_and_key_is_not_answered() {
+    let place = Place::start().await;
+    let (store, key) = (place.open().await, request("k"));
+    execute(&store, &key).await;
+    // As if another record had the same digest.
+    let mut connection = place.redis.lock().await.connect().await;
+    let entries: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
+    let [entry] = &entries[..] else { panic!("{entries:?}") };
+    redis::cmd("HSET").arg(entry).arg("id").arg("another").exec_async(&mut connection).await.unwrap();
+    place.forget_asked().await;
+    assert!(is_replayed(&store, &key).await, "by PostgreSQL");
+    assert_eq!(place.asked("claim_batch").await, 1);
+}
+
+/// What PostgreSQL waits for while it is asked to claim a record that is absent.
+fn gate(request: &ClaimRequest) -> i64 {
+    let digest = request.id.digest();
+    let (first, _) = digest.as_bytes().split_first_chunk().unwrap();
+    i64::from_be_bytes(*first)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_asked_before_the_front_was_emptied_is_not_kept() {
+    let place = Place::start().await;
+    let (store, first) = (Arc::new(place.open().await), request("k"));
+    let gate = gate(&first);
+    place.sql(&format!("SELECT pg_advisory_lock({gate})")).await;
+    let claiming = tokio::spawn({
+        let (store, first) = (Arc::clone(&store), first.clone());
+        async move { acquire(&store, &first).await }
+    });
+    until("its token is there", async || place.entries().await == 1).await;
+    place.flush().await;
+    place.sql(&format!("SELECT pg_advisory_unlock({gate})")).await;
+    let lease = claiming.await.unwrap();
+    assert_eq!(place.entries().await, 0);
+    // Nor is what belongs to it.
+    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    assert_eq!(place.entries().await, 0);
+    assert!(is_replayed(&store, &first).await);
+    assert_eq!(place.entries().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_by_sql_is_seen_within_seconds() {
+    let place = Place::start().await;
+    let (store, fresh) = (place.open().await, place.open().await);
+    let (open, done) = (request("open"), request("done"));
+    let lease = acquire(&store, &open).await;
+    let complete = format!("SELECT oncegate.complete('{}', {}, 201, '[]', '{{}}')", lease.record, lease.fence);
+    place.sql(&complete).await;
+    until("a completion by SQL is seen", async || is_replayed(&fresh, &open).await).await;
+
+    execute(&store, &done).await;
+    let (record, _) = store.get(done.id.digest()).await.unwrap().unwrap();
+    assert!(is_replayed(&fresh, &done).await);
+    place.sql(&format!("SELECT oncegate.purge('{}', {}, 'wrong')", done.id.digest(), record.fence)).await;
+    until("a purge by SQL is seen", async || !is_replayed(&fresh, &done).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_that_the_front_cannot_be_told_of_is_seen_all_the_same() {
+    let place = Place::start().await;
+    let (store, purged, kept) = (place.open().await, request("purged"), request("kept"));
+    execute(&store, &purged).await;
+    execute(&store, &kept).await;
+    let (record, _) = store.get(purged.id.digest()).await.unwrap().unwrap();
+    place.redis.lock().await.pause();
+    // The front has never answered this one.
+    let mut hurried = Options::default();
+    hurried.front_timeout = Duration::from_millis(50);
+    let desk = place.open_with(hurried).await;
+    assert_eq!(desk.generation(), None);
+    let note = Note::new("ada", "wrong").unwrap();
+    assert_eq!(desk.purge(Seen::of(&record), &note).await.unwrap(), Written::Done);
+    place.redis.lock().await.resume();
+    let mut claim = None;
+    until("the purge is seen", async || {
+        claim = Some(store.claim(&repeat(&purged)).await.unwrap());
+        !matches!(claim, Some(Claim::Completed(_)))
+    })
+    .await;
+    assert!(matches!(claim, Some(Claim::Acquired(_))), "{claim:?}");
+    assert!(is_replayed(&store, &kept).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_being_purged_is_not_kept_by_who_reads_it_meanwhile() {
+    let place = Place::start().await;
+    let (store, key) = (Arc::new(place.open().await), request("k"));
+    execute(&store, &key).await;
+    let (record, _) = store.get(key.id.digest()).await.unwrap().unwrap();
+    // PostgreSQL cannot delete it yet, and can still read it.
+    let locked = place.postgres.connect().await;
+    let lock = format!("BEGIN; SELECT FROM oncegate.records WHERE fence = {} FOR UPDATE", record.fence);
+    locked.batch_execute(&lock).await.unwrap();
+    let purging = tokio::spawn({
+        let (store, note) = (Arc::clone(&store), Note::new("ada", "wrong").unwrap());
+        async move { store.purge(Seen::of(&record), &note).await }
+    });
+    place.forget_asked().await;
+    until("repeats ask PostgreSQL", async || {
+        assert!(is_replayed(&store, &key).await);
+        place.asked("claim_batch").await >= 3
+    })
+    .await;
+    locked.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(purging.await.unwrap().unwrap(), Written::Done);
+    assert!(matches!(store.claim(&repeat(&key)).await.unwrap(), Claim::Acquired(_)));
+}

@@ -1,0 +1,90 @@
+//! Redis killed again and again while many claim the same keys: PostgreSQL decides, and nothing executes twice.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use futures_util::future::join_all;
+use oncegate_core::{Claim, Store, Written};
+use oncegate_store::tiered::{Options, TieredStore};
+
+use super::place::{Place, until};
+use crate::fixture::{request, response};
+
+/// How many claim at the same time; each key is claimed by all of them.
+const CALLERS: usize = 16;
+
+/// What the callers have in common.
+#[derive(Default)]
+struct Load {
+    is_over: AtomicBool,
+    /// How often each key was executed.
+    executed: Mutex<HashMap<String, u32>>,
+    replayed: AtomicUsize,
+    failed: AtomicUsize,
+    answered: AtomicUsize,
+}
+
+impl Load {
+    /// Goes from key to key until the end; a key is left when it is replayed.
+    async fn run(&self, store: &TieredStore) {
+        let mut number = 0;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let key = format!("k{number}");
+            self.answered.fetch_add(1, Ordering::Relaxed);
+            match store.claim(&request(&key)).await {
+                Ok(Claim::Acquired(lease)) => {
+                    *self.executed.lock().unwrap().entry(key).or_default() += 1;
+                    tokio::task::yield_now().await;
+                    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+                }
+                Ok(Claim::Completed(_)) => {
+                    self.replayed.fetch_add(1, Ordering::Relaxed);
+                    number += 1;
+                }
+                Ok(Claim::InFlight { .. }) => tokio::task::yield_now().await,
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c76_a_redis_that_is_killed_again_and_again_lets_nothing_execute_twice() {
+    let kills: u32 = std::env::var("ONCEGATE_KILLS").map_or(4, |count| count.parse().unwrap());
+    let place = Place::start().await;
+    let stores = [place.open_with(Options::default()).await, place.open_with(Options::default()).await];
+    let stores = stores.map(Arc::new);
+    let load = Arc::<Load>::default();
+    let callers = (0..CALLERS).map(|caller| {
+        let (load, store) = (Arc::clone(&load), Arc::clone(&stores[caller % 2]));
+        tokio::spawn(async move { load.run(&store).await })
+    });
+    let callers: Vec<_> = callers.collect();
+    for _ in 0..kills {
+        for is_up in [true, false] {
+            let before = load.replayed.load(Ordering::Relaxed);
+            let what = if is_up { "it goes on with Redis" } else { "it goes on without Redis" };
+            until(what, async || load.replayed.load(Ordering::Relaxed) > before + 4 * CALLERS).await;
+            let mut redis = place.redis.lock().await;
+            if is_up { redis.kill() } else { redis.start_again().await }
+        }
+    }
+    load.is_over.store(true, Ordering::Relaxed);
+    assert!(join_all(callers).await.into_iter().all(|ended| ended.is_ok()));
+    let executed = load.executed.lock().unwrap();
+    let twice: Vec<_> = executed.iter().filter(|(_, times)| **times != 1).collect();
+    let (replayed, failed) = (load.replayed.load(Ordering::Relaxed), load.failed.load(Ordering::Relaxed));
+    eprintln!(
+        "{kills} kills, {} keys executed, {} twice, {replayed} replays, {failed} failures",
+        executed.len(),
+        twice.len()
+    );
+    assert!(twice.is_empty(), "{twice:?}");
+    assert!(failed * 10 <= load.answered.load(Ordering::Relaxed), "a Redis that is gone costs time, and no answers");
+}
