@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     config::{self, Config, StoreSettings},
+    open_store,
     proxy::UpstreamAddress,
     serve::route_table,
     store_address::{Presence, StoreAddress},
@@ -101,6 +102,8 @@ async fn look_into(store: &StoreSettings) -> anyhow::Result<String> {
     }
     let servers = tokio::time::timeout(SCHEMA_TIMEOUT, store.address.servers(&store.redis)).await;
     let servers = servers.with_context(|| format!("no answer within {SCHEMA_TIMEOUT:?}"))??;
+    let front = tokio::time::timeout(SCHEMA_TIMEOUT, open_store::describe_front(store)).await;
+    let front = front.with_context(|| format!("no answer within {SCHEMA_TIMEOUT:?}"))??;
     let (address, timeout, redis) = (store.address.clone(), store.timeout, store.redis.clone());
     let looking = tokio::task::spawn_blocking(move || match address.presence()? {
         Presence::There => address.open(timeout, &redis).map(Some),
@@ -115,7 +118,8 @@ async fn look_into(store: &StoreSettings) -> anyhow::Result<String> {
         "{} completed, {} in flight, {} abandoned, {} unknown",
         census.completed, census.in_flight, census.abandoned, census.unknown
     );
-    let lines: Vec<_> = std::iter::once(counts).chain(servers.iter().map(ToString::to_string)).collect();
+    let servers = servers.iter().map(ToString::to_string);
+    let lines: Vec<_> = std::iter::once(counts).chain(servers).chain(front).collect();
     Ok(lines.join("; "))
 }
 

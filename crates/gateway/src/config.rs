@@ -20,6 +20,7 @@ use oncegate_tower::{Route, Routes};
 use crate::{access_log, proxy::UpstreamAddress, store_address::StoreAddress};
 
 mod difference;
+mod front;
 mod kind;
 mod origin;
 mod print;
@@ -77,6 +78,10 @@ pub(crate) struct Sources {
     /// Where records live [default: sqlite://oncegate.db]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+
+    /// Redis that answers repeats in front of a PostgreSQL store
+    #[arg(long, value_name = "URL")]
+    front: Option<String>,
 }
 
 /// What the program uses.
@@ -128,6 +133,8 @@ pub(crate) struct StoreSettings {
     pub(crate) migrate: bool,
     /// What only a Redis is told.
     pub(crate) redis: redis::Options,
+    /// What stands in front of a PostgreSQL.
+    pub(crate) front: Option<Box<redis::Address>>,
 }
 
 // === the kinds of the keys outside of routes ===
@@ -189,11 +196,12 @@ fn read_file(file: &Path) -> Result<Table, Fault> {
 }
 
 fn set_flags(table: &mut Table, sources: &Sources) -> Vec<Fault> {
-    let flags: [(&'static str, &[&str], &Option<String>); 4] = [
+    let flags: [(&'static str, &[&str], &Option<String>); 5] = [
         ("--upstream", &["upstream"], &sources.upstream),
         ("--listen", &["listen"], &sources.listen),
         ("--admin", &["admin", "listen"], &sources.admin),
         ("--store", &["store", "url"], &sources.store),
+        ("--front", &["store", "front"], &sources.front),
     ];
     let set = |(flag, path, value): (_, &[&str], &Option<String>)| {
         let path: Vec<_> = path.iter().map(|&step| step.to_owned()).collect();
@@ -319,6 +327,16 @@ impl Admin {
 
 // === impl StoreSettings ===
 
+/// Its address, and that of its front.
+impl Display for StoreSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.front {
+            Some(front) => write!(f, "{} behind {front}", self.address),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
 impl StoreSettings {
     /// Reads `url` or `url_file`: an address may hold a password.
     fn address(section: &mut Section) -> Sourced<StoreAddress> {
@@ -343,15 +361,14 @@ impl StoreSettings {
             );
         }
         let redis = Self::redis(section, &address);
-        for name in ["front", "durability", "outbox_limit"] {
-            section.refuse(name, "it comes with Redis in front of PostgreSQL");
-        }
+        let front = front::read(section, &address);
         Self {
             address: address.value,
             timeout: timeout.value,
             cache_bytes: cache_bytes.value,
             migrate: migrate.value,
             redis,
+            front,
         }
     }
 

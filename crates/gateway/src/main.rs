@@ -16,6 +16,7 @@ mod demo;
 mod lab;
 mod metrics;
 mod migrate;
+mod open_store;
 mod proxy;
 mod records;
 mod serve;

@@ -3,10 +3,10 @@
 //! It works whether or not a gate runs. What it changes takes effect in every gate on the store within
 //! five seconds, since none remembers a completed record for longer.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
-use anyhow::Context as _;
 use clap::Subcommand;
+use oncegate_store::observer::Unobserved;
 
 use crate::config::{self, StoreSettings};
 
@@ -22,7 +22,7 @@ mod suspected;
 pub(crate) mod table;
 
 use self::desk::Desk;
-use crate::store_address::Presence;
+use crate::open_store::{self, Opener};
 
 // === types ===
 
@@ -90,17 +90,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Opens a store that is there. Making an empty one would hide that the address is wrong.
+/// Opens a store that is there.
 async fn open(settings: StoreSettings) -> anyhow::Result<Desk> {
-    let StoreSettings { address, timeout, redis, .. } = settings;
-    let opening = tokio::task::spawn_blocking(move || match address.presence()? {
-        Presence::There => address.open(timeout, &redis),
-        Presence::WillBeMade => {
-            anyhow::bail!("there are no records at {address}: name the gate's store with --store or --config")
-        }
-    });
-    let store = opening.await.context("opening the store failed")??;
-    Ok(Desk { store, timeout })
+    let store = open_store::open(&settings, Opener::Visitor, Arc::new(Unobserved)).await?;
+    Ok(Desk { store, timeout: settings.timeout })
 }
 
 /// Wrong usage that clap cannot see.

@@ -31,13 +31,14 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use oncegate_core::{
     AuditEntry, Census, Claim, ClaimRequest, DoubtReason, ErrorKind, Fence, Filter, Lease, Note, Owner, Reaped, Record,
-    RecordDigest, Seen, StateName, Store, StoreError, StoredResponse, Written,
+    RecordDigest, Seen, StateName, Store, StoreError, StoredResponse, Suspicion, Written,
 };
 use tokio::time::Instant;
 
 pub use self::options::Options;
 use self::{breaker::Breaker, generation::Generation};
 use crate::{
+    observer::Unobserved,
     postgres::{self, FrontRegister, PostgresStore},
     redis::{
         self,
@@ -97,8 +98,13 @@ impl TieredStore {
             back: PostgresStore::open(back, options.back.clone()),
             register: FrontRegister::new(back, &options.back),
             generation: Generation::default(),
-            front_breaker: Breaker::new("the front", |_| true),
-            back_breaker: Breaker::new("PostgreSQL", |error| error.kind() == ErrorKind::Unavailable),
+            front_breaker: Breaker::new("the front", |_| true, Arc::clone(&options.back.observer)),
+            back_breaker: Breaker::new(
+                "PostgreSQL",
+                |error| error.kind() == ErrorKind::Unavailable,
+                // Its failures are counted verb by verb.
+                Arc::new(Unobserved),
+            ),
             options,
         });
         generation::watch(&tiers);
@@ -199,6 +205,14 @@ impl Store for TieredStore {
 
     async fn census(&self) -> Result<Census, StoreError> {
         self.0.back.census().await
+    }
+
+    async fn suspect(&self, found: Vec<Suspicion>, window: Duration) -> Result<Vec<Suspicion>, StoreError> {
+        self.0.back.suspect(found, window).await
+    }
+
+    async fn suspected(&self, rows: usize) -> Result<Vec<Suspicion>, StoreError> {
+        self.0.back.suspected(rows).await
     }
 }
 

@@ -14,6 +14,10 @@ pub(crate) struct StoreSources {
     /// Where records live [default: sqlite://oncegate.db]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) store: Option<String>,
+
+    /// Redis that answers repeats in front of a PostgreSQL store
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) front: Option<String>,
 }
 
 /// Reads file, environment and flags as `serve` does, except that no service need be named.
@@ -24,7 +28,7 @@ pub(crate) fn load_store(
     sources: &StoreSources,
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<StoreSettings, Faults> {
-    let (config, store) = (sources.config.clone(), sources.store.clone());
-    let config = load(&Sources { config, store, ..Sources::default() }.without_service(), variables)?;
+    let (config, store, front) = (sources.config.clone(), sources.store.clone(), sources.front.clone());
+    let config = load(&Sources { config, store, front, ..Sources::default() }.without_service(), variables)?;
     Ok(config.store)
 }

@@ -328,8 +328,8 @@ fn faulty_variables_are_named() {
 #[test]
 fn later_features_are_refused_and_not_ignored() {
     for (text, reason) in [
-        ("[store]\nfront = \"redis://r\"", "comes with Redis in front of PostgreSQL"),
-        ("[store]\ndurability = \"outbox\"", "comes with Redis in front of PostgreSQL"),
+        ("[store]\noutbox_limit = \"2s\"", "comes with durability = \"outbox\""),
+        ("[store]\ndurability = \"outbox\"", "not supported in this version"),
         ("[store]\nmigrate = false", "is for a PostgreSQL store"),
     ] {
         assert!(faults(text).contains(reason), "{text}: {}", faults(text));
@@ -350,6 +350,18 @@ fn a_redis_alone_is_taken_only_by_who_says_that_it_may_forget() {
     for key in ["best_effort = true", "cold = \"1s\"", "wait_replicas = 1", "allow_eviction = true"] {
         assert!(faults(&format!("[store]\n{key}")).contains("is for a Redis store"), "{key}");
     }
+}
+
+#[test]
+fn a_front_stands_before_postgresql_only() {
+    let front = "front = \"redis-cluster://ada:hunter2@a,b\"";
+    let config =
+        load(&format!("[store]\nurl = \"postgres://db/shop\"\n{front}\ndurability = \"authoritative\"")).unwrap();
+    assert_eq!(config.store.front.as_ref().unwrap().to_string(), "redis-cluster://ada@a:6379,b:6379");
+    assert!(config.print().contains("front = ") && !config.print().contains("hunter2"), "{}", config.print());
+    let refused = faults(&format!("[store]\n{front}"));
+    assert!(refused.contains("front stands before a PostgreSQL store") && !refused.contains("hunter2"), "{refused}");
+    assert!(faults("[store]\nfront = \"postgres://db/shop\"").contains("address of Redis"));
 }
 
 #[test]

@@ -11,13 +11,13 @@ pub(super) fn gate(gate: &Gate, log: LogFormat) -> anyhow::Result<()> {
     let admin = gate.admin_listener.local_addr().context("the admin listener has no address")?;
     let Some(listener) = &gate.listener else {
         log.announce(&format!("oncegate {version} guards nothing and shows the records of others"));
-        log.announce(&format!("store {}", config.store.address));
+        log.announce(&format!("store {}", config.store));
         log.announce(&format!("admin on http://{admin}"));
         return Ok(());
     };
     let listen = listener.local_addr().context("the listener has no address")?;
     log.announce(&format!("oncegate {version} guards {}", config.upstream));
-    log.announce(&format!("store {}", config.store.address));
+    log.announce(&format!("store {}", config.store));
     for line in route_table::of(&config.routes).trim_fmt().lines() {
         log.announce(line);
     }

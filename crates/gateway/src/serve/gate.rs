@@ -26,6 +26,7 @@ use crate::{
     admin::{self, Admin, SharedToken},
     config::{Config, Sources},
     metrics::Metrics,
+    open_store::{self, Opener},
     proxy::{self, AcceptSettings, ProtectedHeaders, Upstream},
     records::desk::Desk,
     well_known::{Published, WellKnown},
@@ -63,13 +64,10 @@ impl Gate {
         for server in config.store.address.servers(&config.store.redis).await? {
             tracing::info!(%server, "Redis");
         }
-        let (address, timeout, redis) =
-            (config.store.address.clone(), config.store.timeout, config.store.redis.clone());
         let metrics = Arc::new(Metrics::new(&config.routes));
         let observer: Arc<dyn observer::Observer> =
             if is_watched { Arc::<Metrics>::clone(&metrics) } else { Arc::new(observer::Unobserved) };
-        let opening = tokio::task::spawn_blocking(move || address.open_observed(timeout, &redis, observer));
-        let store = opening.await.context("opening the store failed")??;
+        let store = open_store::open(&config.store, Opener::Gateway, observer).await?;
         let admin_listener = bind(config.admin.listen, "[admin] listen").await?;
         Ok(Self { config, store, metrics, listener: None, admin_listener, is_watched })
     }

@@ -18,6 +18,7 @@ mod redis;
 mod reload;
 mod secret;
 mod serve;
+mod tiered;
 
 #[path = "../servers"]
 mod servers {

@@ -29,6 +29,7 @@ impl Exception {
 const IN_CI: &str = "it runs this walk; CI runs it on every change";
 const TRANSACTIONAL: &str = "the test `transactional` and the examples' own run it";
 const IN_PYTHON: &str = "clients/python/tests/test_page.py follows this page";
+const IN_GATE: &str = "crates/gateway/tests/gate/tiered.rs runs it on servers of its own";
 const IN_LAB: &str = "crates/gateway/tests/lab.rs runs it on databases of its own";
 const IN_INCIDENT: &str = "crates/gateway/tests/gate/incident.rs takes it from this page";
 const BUILDS: &str = "it only builds; this test was built by it";
@@ -53,6 +54,17 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
         "ACL SETUSER oncegate on >PASSWORD ~oncegate:* -@all +hello +select +ping +info +config|get +wait +time +eval +evalsha +hget +hmget +hset +del +exists +get +set +pexpire +zadd +zrem +zcount +zrangebyscore +zscan +lpush +ltrim +lrange +cluster|slots +cluster|shards +asking",
         "crates/store/tests/redis/settings.rs gives this to a user and lets the store be this user",
     ),
+    exception(
+        "docs/tiered.md",
+        "oncegate serve --upstream http://127.0.0.1:8000 --store postgres://oncegate@127.0.0.1/shop --front redis://127.0.0.1:6379",
+        IN_GATE,
+    ),
+    exception(
+        "docs/tiered.md",
+        "oncegate records list --store postgres://oncegate@127.0.0.1/shop --front redis://127.0.0.1:6379",
+        IN_GATE,
+    ),
+    exception("docs/tiered.md", "DELETE FROM oncegate.front;", IN_GATE),
     exception("docs/transactional.md", "SELECT oncegate.complete(:record, :fence,", "docs/sql.md plays it"),
     exception("docs/transactional.md", "    def pay(self, amount):", TRANSACTIONAL),
     exception("docs/transactional.md", "SELECT key, operation, completed_at FROM oncegate.records", TRANSACTIONAL),

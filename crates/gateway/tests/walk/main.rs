@@ -88,6 +88,11 @@ fn the_words_about_redis_work() {
 }
 
 #[test]
+fn the_words_about_redis_in_front_of_postgresql_work() {
+    walk("docs/tiered.md", stage::none);
+}
+
+#[test]
 fn the_words_about_storms_work() {
     walk("docs/storm.md", stage::racing_service);
 }

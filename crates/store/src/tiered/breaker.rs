@@ -1,12 +1,14 @@
 //! Leaves alone what does not answer: a server that hangs would take a part of its timeout from every request.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use oncegate_core::{ErrorKind, StoreError};
 use tokio::time::{Instant, timeout_at};
+
+use crate::observer::{Event, Observer};
 
 // === types ===
 
@@ -17,6 +19,8 @@ pub(super) struct Breaker {
     server: &'static str,
     /// Whether an error speaks against the server.
     is_failure: fn(&StoreError) -> bool,
+    /// Is told whenever it opens or closes.
+    observer: Arc<dyn Observer>,
     state: Mutex<State>,
 }
 
@@ -46,8 +50,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 // === impl Breaker ===
 
 impl Breaker {
-    pub(super) fn new(server: &'static str, is_failure: fn(&StoreError) -> bool) -> Self {
-        Self { server, is_failure, state: Mutex::new(State::Closed { failures: 0 }) }
+    pub(super) fn new(
+        server: &'static str,
+        is_failure: fn(&StoreError) -> bool,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        observer.observe(&Event::Breaker { is_open: false });
+        Self { server, is_failure, observer, state: Mutex::new(State::Closed { failures: 0 }) }
     }
 
     /// Whether a call would be let through.
@@ -114,10 +123,15 @@ impl Pass<'_> {
             true if failures < FAILURES_MAX => State::Closed { failures },
             true => State::Open { until: Instant::now() + PAUSE },
         };
-        match *state {
-            State::Open { .. } if !self.is_probe => tracing::warn!(server, "does not answer and is left alone"),
-            State::Closed { .. } if self.is_probe => tracing::info!(server, "answers again"),
-            State::Closed { .. } | State::Open { .. } | State::Probing => {}
+        let is_open = matches!(*state, State::Open { .. });
+        // A probe comes when it was open, and any other call when it was not.
+        if is_open != self.is_probe {
+            self.breaker.observer.observe(&Event::Breaker { is_open });
+        }
+        match is_open {
+            true if !self.is_probe => tracing::warn!(server, "does not answer and is left alone"),
+            false if self.is_probe => tracing::info!(server, "answers again"),
+            _ => {}
         }
     }
 }
@@ -134,9 +148,23 @@ impl Drop for Pass<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Unobserved;
+
+    #[derive(Debug, Default)]
+    struct Told(Mutex<Vec<Event>>);
+
+    impl Observer for Told {
+        fn observe(&self, event: &Event) {
+            self.0.lock().unwrap().push(*event);
+        }
+    }
+
+    fn breaker_before(observer: Arc<dyn Observer>) -> Breaker {
+        Breaker::new("the server", |error| error.kind() == ErrorKind::Unavailable, observer)
+    }
 
     fn breaker() -> Breaker {
-        Breaker::new("the server", |error| error.kind() == ErrorKind::Unavailable)
+        breaker_before(Arc::new(Unobserved))
     }
 
     async fn fail(breaker: &Breaker, kind: ErrorKind) -> String {
@@ -177,6 +205,23 @@ mod tests {
             fail(&breaker, ErrorKind::Unavailable).await;
             assert!(succeed(&breaker).await, "it answers in between");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_observes_is_told_when_it_opens_and_when_it_closes() {
+        let told = Arc::new(Told::default());
+        let breaker = breaker_before(Arc::<Told>::clone(&told));
+        for _ in 0..FAILURES_MAX {
+            fail(&breaker, ErrorKind::Unavailable).await;
+        }
+        for _ in 0..2 {
+            tokio::time::advance(PAUSE).await;
+            fail(&breaker, ErrorKind::Unavailable).await;
+        }
+        tokio::time::advance(PAUSE).await;
+        assert!(succeed(&breaker).await && succeed(&breaker).await);
+        let told: Vec<_> = told.0.lock().unwrap().clone();
+        assert_eq!(told, [false, true, false].map(|is_open| Event::Breaker { is_open }));
     }
 
     #[tokio::test(start_paused = true)]
