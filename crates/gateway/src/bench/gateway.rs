@@ -13,6 +13,7 @@
 //! | fresh | the gate, just started; the keys of `unique` again, which it has to read from SQLite |
 //! | postgres | as `unique`, the gate on PostgreSQL, as durable as it comes |
 //! | postgres-fresh | as `fresh`, from PostgreSQL |
+//! | tiered | as `unique`, the gate on that PostgreSQL with a Redis in front |
 //!
 //! Rounds are interleaved and figures are medians of rounds, so that a machine whose speed drifts does not favour a row.
 //! Where the CPU time of two proxies is compared, both are loaded at the same time, for the same reason.
@@ -27,6 +28,7 @@ mod commits;
 mod nginx;
 mod paced;
 mod programs;
+mod redis;
 mod report;
 mod round;
 mod watching_report;
@@ -36,7 +38,7 @@ use self::{programs::Programs, report::Report, round::Bench, watching_report::Wa
 
 /// Compare the gate with nginx and with a bare proxy
 ///
-/// Needs wrk, nginx and PostgreSQL. Prints requests per second, latency and the CPU time of each process per request, and the
+/// Needs wrk, nginx, Redis and PostgreSQL. Prints requests per second, latency and the CPU time of each process per request, and the
 /// ratios that matter, with their targets. Run it on an otherwise idle machine, from a release build.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

@@ -13,6 +13,7 @@ use anyhow::{Context as _, bail};
 pub(super) struct Programs {
     pub(super) wrk: PathBuf,
     pub(super) nginx: PathBuf,
+    pub(super) redis: PathBuf,
     pub(super) oncegate: PathBuf,
 }
 
@@ -36,15 +37,12 @@ impl Programs {
             let directories = env::split_paths(path).chain(more.map(Path::to_owned));
             directories.map(|directory| directory.join(name)).find(|file| file.is_file())
         };
-        match (found("wrk"), found("nginx")) {
-            (Some(wrk), Some(nginx)) => Ok(Self { wrk, nginx, oncegate }),
-            (wrk, nginx) => {
-                let missing: Vec<_> = [("wrk", wrk), ("nginx", nginx)]
-                    .into_iter()
-                    .filter(|(_, path)| path.is_none())
-                    .map(|(name, _)| name)
-                    .collect();
-                bail!("{} not found in PATH: apt-get install wrk nginx", missing.join(" and "))
+        match [found("wrk"), found("nginx"), found("redis-server")] {
+            [Some(wrk), Some(nginx), Some(redis)] => Ok(Self { wrk, nginx, redis, oncegate }),
+            programs => {
+                let named = ["wrk", "nginx", "redis-server"].into_iter().zip(programs);
+                let missing: Vec<_> = named.filter(|(_, path)| path.is_none()).map(|(name, _)| name).collect();
+                bail!("{} not found in PATH: apt-get install wrk nginx redis-server", missing.join(" and "))
             }
         }
     }
@@ -61,10 +59,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().as_os_str();
         let error = Programs::find_in(path, None).unwrap_err().to_string();
-        assert_eq!(error, "wrk and nginx not found in PATH: apt-get install wrk nginx");
+        assert_eq!(error, "wrk and nginx and redis-server not found in PATH: apt-get install wrk nginx redis-server");
         fs::write(directory.path().join("wrk"), "").unwrap();
+        fs::write(directory.path().join("redis-server"), "").unwrap();
         let error = Programs::find_in(path, None).unwrap_err().to_string();
-        assert_eq!(error, "nginx not found in PATH: apt-get install wrk nginx");
+        assert_eq!(error, "nginx not found in PATH: apt-get install wrk nginx redis-server");
         fs::write(directory.path().join("nginx"), "").unwrap();
         assert_eq!(Programs::find_in(path, None).unwrap().nginx, directory.path().join("nginx"));
     }

@@ -33,6 +33,7 @@ struct Row {
     upstream: f64,
     wrk: f64,
     postgres: f64,
+    redis: f64,
 }
 
 // === impl Report ===
@@ -71,7 +72,7 @@ impl Report {
                 "row": row.between.name(), "between": row.between.meaning(), "requests_per_second": row.per_second,
                 "p50_ms": row.p50_ms, "p99_ms": row.p99_ms,
                 "cpu_micros_per_request": { "proxy": row.proxy, "upstream": row.upstream, "wrk": row.wrk,
-                                            "postgres": row.postgres },
+                                            "postgres": row.postgres, "redis": row.redis },
             })
         });
         let targets = self.targets().iter().map(Target::json).collect::<Vec<_>>();
@@ -83,11 +84,22 @@ impl Report {
     }
 
     fn rows_table(&self) -> Table {
-        let title = ["between", "requests/s", "p50 ms", "p99 ms", "proxy µs", "upstream µs", "wrk µs", "postgres µs"];
+        let title = [
+            "between",
+            "requests/s",
+            "p50 ms",
+            "p99 ms",
+            "proxy µs",
+            "upstream µs",
+            "wrk µs",
+            "postgres µs",
+            "redis µs",
+        ];
         let mut table = table(&title);
         for row in self.rows() {
             let numbers = [row.p50_ms, row.p99_ms].map(|number| format!("{number:.2}"));
-            let micros = [row.proxy, row.upstream, row.wrk, row.postgres].map(|number| format!("{number:.1}"));
+            let micros =
+                [row.proxy, row.upstream, row.wrk, row.postgres, row.redis].map(|number| format!("{number:.1}"));
             let cells = [row.between.meaning().to_owned(), format!("{:.0}", row.per_second)];
             table.add_row(cells.into_iter().chain(numbers).chain(micros));
         }
@@ -106,13 +118,14 @@ impl Report {
                 upstream: median(|row| row.seen.share_of(row.upstream_cpu)),
                 wrk: median(|row| row.seen.share_of(row.wrk_cpu)),
                 postgres: median(|row| row.seen.share_of(row.postgres_cpu)),
+                redis: median(|row| row.seen.share_of(row.redis_cpu)),
             }
         })
     }
 
     /// The rows of `design.md` section 8 that can be measured here: each ratio within its round, then the median.
     fn targets(&self) -> Vec<Target> {
-        use Between::{Fresh, Memory, Nginx, Passing, Postgres, PostgresFresh, Unique};
+        use Between::{Fresh, Memory, Nginx, Passing, Postgres, PostgresFresh, Tiered, Unique};
         use Bound::{AtLeast, AtMost, Stretch};
         let throughput = |row, against| {
             self.median(|round: &Round| round.row(row).seen.per_second() / round.row(against).seen.per_second())
@@ -132,6 +145,7 @@ impl Report {
             row("replays after a start: requests/s, of passing", throughput(Fresh, Passing), AtLeast(0.5)),
             row("unique keys on PostgreSQL: requests/s, of passing", throughput(Postgres, Passing), AtLeast(0.4)),
             row("the same replayed after a start, of passing", throughput(PostgresFresh, Passing), AtLeast(0.5)),
+            row("unique keys, Redis before PostgreSQL, of passing", throughput(Tiered, Passing), AtLeast(0.35)),
             row("unique keys: p50 added at 100/s, µs", self.median(added), AtMost(two_commits + ADDED_MICROS_MAX)),
             row(
                 "passing: p50 added at 100/s, µs",

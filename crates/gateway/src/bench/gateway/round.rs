@@ -15,6 +15,7 @@ use super::{
     nginx::Nginx,
     paced::Paced,
     programs::Programs,
+    redis::Redis,
     wrk::{Keys, Seen, Wrk},
 };
 use crate::bench::{cluster::Cluster, cpu, process::Process};
@@ -50,6 +51,7 @@ pub(super) struct Bench {
     nginx: Nginx,
     bare: Proxy,
     cluster: Cluster,
+    redis: Redis,
 }
 
 /// One of our own proxies.
@@ -70,6 +72,7 @@ pub(super) enum Between {
     Fresh,
     Postgres,
     PostgresFresh,
+    Tiered,
 }
 
 /// One row of one round.
@@ -81,6 +84,7 @@ pub(super) struct Measured {
     pub(super) wrk_cpu: Duration,
     /// Of PostgreSQL's processes.
     pub(super) postgres_cpu: Duration,
+    pub(super) redis_cpu: Duration,
     /// How many requests the upstream got.
     pub(super) forwarded: u64,
 }
@@ -128,6 +132,7 @@ impl Bench {
             nginx,
             bare,
             cluster: Cluster::start(&[]).await?,
+            redis: Redis::start(&programs.redis, directory).await?,
         };
         for address in [bench.nginx.address, bench.bare.address] {
             bench.warm_up(address).await?;
@@ -186,6 +191,14 @@ impl Bench {
         let gate = self.gate(&database).await?;
         rows.push(self.row(Between::PostgresFresh, gate.address, &gate.process, known).await?);
         gate.process.stop().await?;
+
+        let mut command = self.gate_command(&database);
+        command.env("ONCEGATE__STORE__FRONT", self.redis.url());
+        let gate = Proxy::start("the gate", &mut command).await?;
+        self.warm_up(gate.address).await?;
+        let unique = Keys::Unique(format!("tiered-{number}-"));
+        rows.push(self.row(Between::Tiered, gate.address, &gate.process, unique).await?);
+        gate.process.stop().await?;
         Ok(server.drop_database(&name).await?)
     }
 
@@ -193,7 +206,7 @@ impl Bench {
         if let Err(error) = self.cluster.stop().await {
             eprintln!("warning: {error:#}");
         }
-        for process in [self.bare.process, self.nginx.process, self.upstream.process] {
+        for process in [self.bare.process, self.nginx.process, self.upstream.process, self.redis.process] {
             if let Err(error) = process.stop().await {
                 eprintln!("warning: {error:#}");
             }
@@ -235,6 +248,7 @@ impl Bench {
             upstream_cpu: used(1),
             wrk_cpu: used(2),
             postgres_cpu: used(3),
+            redis_cpu: used(4),
             // The count itself is a request.
             forwarded: forwarded.saturating_sub(before.1).saturating_sub(1),
         };
@@ -256,10 +270,11 @@ impl Bench {
         }
     }
 
-    /// Of the proxy, the upstream, wrk and PostgreSQL.
-    fn cpu(&self, proxy: &Process) -> anyhow::Result<[Duration; 4]> {
+    /// Of the proxy, the upstream, wrk, PostgreSQL and Redis.
+    fn cpu(&self, proxy: &Process) -> anyhow::Result<[Duration; 5]> {
         let (proxy, upstream) = (cpu::of_process(proxy.pid())?, cpu::of_process(self.upstream.process.pid())?);
-        Ok([proxy, upstream, cpu::of_ended_children()?, cpu::of_family(self.cluster.pid())?])
+        let (postgres, redis) = (cpu::of_family(self.cluster.pid())?, cpu::of_process(self.redis.process.pid())?);
+        Ok([proxy, upstream, cpu::of_ended_children()?, postgres, redis])
     }
 
     async fn beside(&self, gate: &Proxy) -> anyhow::Result<Beside> {
@@ -309,7 +324,7 @@ impl Proxy {
 // === impl Between ===
 
 impl Between {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Nginx,
         Self::Bare,
         Self::Passing,
@@ -318,6 +333,7 @@ impl Between {
         Self::Fresh,
         Self::Postgres,
         Self::PostgresFresh,
+        Self::Tiered,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -330,6 +346,7 @@ impl Between {
             Self::Fresh => "fresh",
             Self::Postgres => "postgres",
             Self::PostgresFresh => "postgres-fresh",
+            Self::Tiered => "tiered",
         }
     }
 
@@ -343,13 +360,14 @@ impl Between {
             Self::Fresh => "gate, replays from SQLite after a start",
             Self::Postgres => "gate, unique keys, PostgreSQL",
             Self::PostgresFresh => "gate, replays from PostgreSQL after a start",
+            Self::Tiered => "gate, unique keys, Redis before PostgreSQL",
         }
     }
 
     /// Whether the requests have to reach the upstream.
     pub(super) fn forwards(self) -> bool {
         match self {
-            Self::Nginx | Self::Bare | Self::Passing | Self::Unique | Self::Postgres => true,
+            Self::Nginx | Self::Bare | Self::Passing | Self::Unique | Self::Postgres | Self::Tiered => true,
             Self::Memory | Self::Fresh | Self::PostgresFresh => false,
         }
     }
