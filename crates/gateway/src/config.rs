@@ -5,7 +5,7 @@
 
 use std::{
     ffi::OsString,
-    fmt::Display,
+    fmt::{self, Display},
     fs,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},

@@ -19,8 +19,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    Account, BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, claim::Ticks, flow,
-    local::Local, route::requested_uri, split::SplitScopes, suspect::Suspects,
+    Account, BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, claim::Ticks,
+    flow, local::Local, route::requested_uri, split::SplitScopes, suspect::Suspects,
 };
 
 // === types ===

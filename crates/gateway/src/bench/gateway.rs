@@ -28,7 +28,6 @@ mod commits;
 mod nginx;
 mod paced;
 mod programs;
-mod redis;
 mod report;
 mod round;
 mod watching_report;

@@ -92,7 +92,7 @@ impl Servers {
     /// Its address as a store is told it.
     pub(crate) fn url(&self) -> String {
         match &*self.nodes {
-            [alone] => format!("redis://{}", alone.address),
+            [alone] => alone.url(),
             nodes => {
                 let nodes: Vec<_> = nodes.iter().map(|node| node.address.to_string()).collect();
                 format!("redis-cluster://{}", nodes.join(","))
@@ -102,7 +102,7 @@ impl Servers {
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         for node in self.nodes {
-            node.process.stop().await?;
+            node.stop().await?;
         }
         Ok(())
     }
@@ -134,6 +134,16 @@ impl Redis {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Its address as a store is told it.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Ends it.
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.process.stop().await
     }
 
     /// Ends it at once.

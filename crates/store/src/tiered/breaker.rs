@@ -50,11 +50,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 // === impl Breaker ===
 
 impl Breaker {
-    pub(super) fn new(
-        server: &'static str,
-        is_failure: fn(&StoreError) -> bool,
-        observer: Arc<dyn Observer>,
-    ) -> Self {
+    pub(super) fn new(server: &'static str, is_failure: fn(&StoreError) -> bool, observer: Arc<dyn Observer>) -> Self {
         observer.observe(&Event::Breaker { is_open: false });
         Self { server, is_failure, observer, state: Mutex::new(State::Closed { failures: 0 }) }
     }

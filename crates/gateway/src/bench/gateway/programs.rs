@@ -13,7 +13,6 @@ use anyhow::{Context as _, bail};
 pub(super) struct Programs {
     pub(super) wrk: PathBuf,
     pub(super) nginx: PathBuf,
-    pub(super) redis: PathBuf,
     pub(super) oncegate: PathBuf,
 }
 
@@ -38,7 +37,7 @@ impl Programs {
             directories.map(|directory| directory.join(name)).find(|file| file.is_file())
         };
         match [found("wrk"), found("nginx"), found("redis-server")] {
-            [Some(wrk), Some(nginx), Some(redis)] => Ok(Self { wrk, nginx, redis, oncegate }),
+            [Some(wrk), Some(nginx), Some(_)] => Ok(Self { wrk, nginx, oncegate }),
             programs => {
                 let named = ["wrk", "nginx", "redis-server"].into_iter().zip(programs);
                 let missing: Vec<_> = named.filter(|(_, path)| path.is_none()).map(|(name, _)| name).collect();

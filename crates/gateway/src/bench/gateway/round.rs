@@ -15,10 +15,9 @@ use super::{
     nginx::Nginx,
     paced::Paced,
     programs::Programs,
-    redis::Redis,
     wrk::{Keys, Seen, Wrk},
 };
-use crate::bench::{cluster::Cluster, cpu, process::Process};
+use crate::bench::{cluster::Cluster, cpu, process::Process, redis::Redis};
 
 mod watching;
 
@@ -132,7 +131,7 @@ impl Bench {
             nginx,
             bare,
             cluster: Cluster::start(&[]).await?,
-            redis: Redis::start(&programs.redis, directory).await?,
+            redis: Redis::start(directory, &[]).await?,
         };
         for address in [bench.nginx.address, bench.bare.address] {
             bench.warm_up(address).await?;
@@ -203,10 +202,12 @@ impl Bench {
     }
 
     pub(super) async fn stop(self) {
-        if let Err(error) = self.cluster.stop().await {
-            eprintln!("warning: {error:#}");
+        for ended in [self.cluster.stop().await, self.redis.stop().await] {
+            if let Err(error) = ended {
+                eprintln!("warning: {error:#}");
+            }
         }
-        for process in [self.bare.process, self.nginx.process, self.upstream.process, self.redis.process] {
+        for process in [self.bare.process, self.nginx.process, self.upstream.process] {
             if let Err(error) = process.stop().await {
                 eprintln!("warning: {error:#}");
             }
@@ -273,7 +274,7 @@ impl Bench {
     /// Of the proxy, the upstream, wrk, PostgreSQL and Redis.
     fn cpu(&self, proxy: &Process) -> anyhow::Result<[Duration; 5]> {
         let (proxy, upstream) = (cpu::of_process(proxy.pid())?, cpu::of_process(self.upstream.process.pid())?);
-        let (postgres, redis) = (cpu::of_family(self.cluster.pid())?, cpu::of_process(self.redis.process.pid())?);
+        let (postgres, redis) = (cpu::of_family(self.cluster.pid())?, cpu::of_process(self.redis.pid())?);
         Ok([proxy, upstream, cpu::of_ended_children()?, postgres, redis])
     }
 

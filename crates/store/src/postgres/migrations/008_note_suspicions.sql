@@ -19,7 +19,7 @@ CREATE TABLE oncegate.suspicion_look (
     looked_at timestamptz NOT NULL DEFAULT '-infinity',
 
     CONSTRAINT one_row CHECK (one)
-) WITH (fillfactor = 10);
+);
 INSERT INTO oncegate.suspicion_look DEFAULT VALUES;
 
 REVOKE ALL ON oncegate.suspicions, oncegate.suspicion_look FROM PUBLIC;

@@ -1,4 +1,4 @@
-"""Brings the schema up to date where 0001 was applied before its seventh file was there."""
+"""Brings the schema up to date where 0001 was applied by an earlier version: its files 7 to 9."""
 
 from django.db import migrations
 
