@@ -41,10 +41,7 @@ pub(crate) async fn open(
     if let StoreAddress::Postgres(back) = &settings.address {
         let registered = registered_front(settings, back).await?;
         if let Some(front) = &settings.front {
-            let options = tiered::Options::default().with_timeout(settings.timeout).with_observer(observer);
-            let store = TieredStore::open(back, front, options).with_context(|| format!("front {front}"))?;
-            begin(&store, settings, front, (opener, registered)).await?;
-            return Ok(Arc::new(store));
+            return tiered(settings, (back, front), (opener, registered), observer).await;
         }
         refuse_without(settings, registered.as_ref())?;
     }
@@ -58,12 +55,15 @@ pub(crate) async fn open(
     opening.await.context("opening the store failed")?
 }
 
-async fn begin(
-    store: &TieredStore,
+async fn tiered(
     settings: &StoreSettings,
-    front: &redis::Address,
+    (back, front): (&postgres::Address, &redis::Address),
     (opener, registered): (Opener, Option<RegisteredFront>),
-) -> anyhow::Result<()> {
+    observer: Arc<dyn Observer>,
+) -> anyhow::Result<Arc<dyn Store>> {
+    let mut options = tiered::Options::default().with_timeout(settings.timeout);
+    options.back.observer = observer;
+    let store = TieredStore::open(back, front, options).with_context(|| format!("front {front}"))?;
     let is_known = registered.is_some_and(|registered| registered.address == front.to_string());
     match opener {
         Opener::Gateway => store.stand().await,
@@ -73,7 +73,8 @@ async fn begin(
             settings.address
         ),
     }
-    .with_context(|| format!("store {}", settings.address))
+    .with_context(|| format!("store {}", settings.address))?;
+    Ok(Arc::new(store))
 }
 
 /// What `check` says of the front that is named; `None`: there is none.

@@ -99,12 +99,8 @@ impl TieredStore {
             register: FrontRegister::new(back, &options.back),
             generation: Generation::default(),
             front_breaker: Breaker::new("the front", |_| true, Arc::clone(&options.back.observer)),
-            back_breaker: Breaker::new(
-                "PostgreSQL",
-                |error| error.kind() == ErrorKind::Unavailable,
-                // Its failures are counted verb by verb.
-                Arc::new(Unobserved),
-            ),
+            // What is reported is the front's.
+            back_breaker: Breaker::new("PostgreSQL", is_unavailable, Arc::new(Unobserved)),
             options,
         });
         generation::watch(&tiers);
@@ -214,6 +210,10 @@ impl Store for TieredStore {
     async fn suspected(&self, rows: usize) -> Result<Vec<Suspicion>, StoreError> {
         self.0.back.suspected(rows).await
     }
+}
+
+fn is_unavailable(error: &StoreError) -> bool {
+    error.kind() == ErrorKind::Unavailable
 }
 
 // === impl Tiers ===

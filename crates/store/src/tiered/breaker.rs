@@ -19,7 +19,7 @@ pub(super) struct Breaker {
     server: &'static str,
     /// Whether an error speaks against the server.
     is_failure: fn(&StoreError) -> bool,
-    /// Is told whenever it opens or closes.
+    /// Is told whether it is left alone.
     observer: Arc<dyn Observer>,
     state: Mutex<State>,
 }
@@ -119,15 +119,16 @@ impl Pass<'_> {
             true if failures < FAILURES_MAX => State::Closed { failures },
             true => State::Open { until: Instant::now() + PAUSE },
         };
-        let is_open = matches!(*state, State::Open { .. });
-        // A probe comes when it was open, and any other call when it was not.
-        if is_open != self.is_probe {
-            self.breaker.observer.observe(&Event::Breaker { is_open });
-        }
-        match is_open {
-            true if !self.is_probe => tracing::warn!(server, "does not answer and is left alone"),
-            false if self.is_probe => tracing::info!(server, "answers again"),
-            _ => {}
+        match *state {
+            State::Open { .. } if !self.is_probe => {
+                tracing::warn!(server, "does not answer and is left alone");
+                self.breaker.observer.observe(&Event::Breaker { is_open: true });
+            }
+            State::Closed { .. } if self.is_probe => {
+                tracing::info!(server, "answers again");
+                self.breaker.observer.observe(&Event::Breaker { is_open: false });
+            }
+            State::Closed { .. } | State::Open { .. } | State::Probing => {}
         }
     }
 }

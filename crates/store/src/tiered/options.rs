@@ -1,8 +1,8 @@
 //! What a tiered store can be told. Every limit has a name and a default.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use crate::{observer::Observer, postgres, redis};
+use crate::{postgres, redis};
 
 /// How a store works; [`Options::default`] is what a service wants.
 #[derive(Debug, Clone)]
@@ -36,13 +36,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With somebody who is told how the store works: what PostgreSQL's store tells, and whether the front is left alone.
-    #[must_use]
-    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.back.observer = observer;
-        self
-    }
-
     /// With a timeout of so long, and what is a part of it.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
