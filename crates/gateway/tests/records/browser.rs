@@ -84,6 +84,8 @@ fn find_the_record(browser: &mut Chromium, gate: &Gate) {
     // The script draws what the samples say, and the census is five seconds behind at most.
     browser.wait_until("document.querySelectorAll('path.line.executed').length === 1").unwrap();
     browser.wait_until("/unknown\\s*3/.test(document.querySelector('.numbers').innerText)").unwrap();
+    // Three equal payments of one caller under three keys.
+    browser.wait_until("document.querySelectorAll('[aria-labelledby=suspected] tbody tr').length > 1").unwrap();
     photograph(browser, "overview");
 
     browser.loading(|browser| browser.click("nav a[href='/records']")).unwrap();

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use axum::{extract::State, response::Response};
 use http::{HeaderMap, StatusCode};
-use oncegate_core::{Filter, StateName, StoreError};
+use oncegate_core::{Filter, StateName, StoreError, Timestamp};
 
 use super::{
     charts,
@@ -53,20 +53,24 @@ fn health(admin: &Admin) -> Html {
 }
 
 async fn waiting_records(admin: &Admin) -> Html {
+    let (desk, now) = (&admin.desk, desk::now());
     let unknown = Filter { state: Some(StateName::Unknown), rows: ROWS, ..Filter::default() };
     let abandoned = Filter { abandoned: true, rows: ROWS, ..Filter::default() };
-    let (unknown, abandoned) = tokio::join!(admin.desk.list(&unknown), admin.desk.list(&abandoned));
-    let now = desk::now();
-    let found = |found: Result<Vec<_>, StoreError>, of: fn(&[_], _) -> Html, none: &'static str| match found {
-        Ok(records) if records.is_empty() => Html::of(none),
-        Ok(records) => of(&records, now),
-        Err(error) => said(&error),
-    };
+    let lists = tokio::join!(desk.list(&unknown), desk.list(&abandoned), desk.suspected(ROWS));
     let values = [
-        ("unknown", found(unknown, table::of_unknown, "<p class=\"hint\">None.</p>\n")),
-        ("abandoned", found(abandoned, table::of_abandoned, "<p class=\"hint\">None.</p>\n")),
+        ("unknown", found(lists.0, now, table::of_unknown)),
+        ("abandoned", found(lists.1, now, table::of_abandoned)),
+        ("suspected", found(lists.2, now, table::of_suspicions)),
     ];
     Html::filled(include_str!("waiting.html"), &values)
+}
+
+fn found<T>(found: Result<Vec<T>, StoreError>, now: Timestamp, table: fn(&[T], Timestamp) -> Html) -> Html {
+    match found {
+        Ok(rows) if rows.is_empty() => Html::of("<p class=\"hint\">None.</p>\n"),
+        Ok(rows) => table(&rows, now),
+        Err(error) => said(&error),
+    }
 }
 
 /// What the store says instead of an answer.

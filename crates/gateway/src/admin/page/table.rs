@@ -1,6 +1,6 @@
 //! Tables: one line per record, which a narrow screen shows as a card.
 
-use oncegate_core::{AuditEntry, Record, State, Timestamp};
+use oncegate_core::{AuditEntry, Record, State, Suspicion, Timestamp};
 
 use super::{facts, html::Html};
 
@@ -48,6 +48,19 @@ pub(super) fn of_abandoned(records: &[Record], now: Timestamp) -> Html {
         ("then", |record, _| Html::text(record.on_abandoned.as_str())),
     ];
     table(&columns, records, now)
+}
+
+/// Requests under two keys.
+pub(super) fn of_suspicions(suspicions: &[Suspicion], now: Timestamp) -> Html {
+    let columns: [Column<Suspicion>; 6] = [
+        ("record", |suspicion, _| facts::link(suspicion.record)),
+        ("operation", |suspicion, _| facts::code(suspicion.operation.as_str())),
+        ("claimed", |suspicion, now| facts::moment(suspicion.created_at, now)),
+        ("before it", |suspicion, _| facts::link(suspicion.earlier)),
+        ("apart", |suspicion, _| Html::text(facts::length(suspicion.apart()))),
+        ("caller", |suspicion, _| Html::of(if suspicion.is_anonymous { "anonymous: perhaps two" } else { "the same" })),
+    ];
+    table(&columns, suspicions, now)
 }
 
 /// What operators did.
