@@ -35,8 +35,8 @@ class Claim:
     retry_after: float | None = None
 
 
-# What a statement says is parsed and planned anew each time, so it says no more than it must: lengths and casts are left
-# to the types of the functions' arguments.
+# What a statement says is parsed and planned anew each time, so it says no more than it must: lengths and casts are
+# left to the types of the functions' arguments.
 ANSWER = """
     SELECT outcome, record, fence, attempt, status, headers::text, body, extract(epoch FROM completed_at),
            extract(epoch FROM clock_timestamp() + expires_in), extract(epoch FROM retry_after)
