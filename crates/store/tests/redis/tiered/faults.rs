@@ -72,14 +72,19 @@ async fn a_standby_that_lacks_a_completion_makes_all_void_that_the_front_holds()
     let place = Place::start().await;
     let standby = place.postgres.standby().await;
     let at_standby = standby.connect().await;
+    let hosts = format!("127.0.0.1:{},127.0.0.1:{}", place.postgres.port(), standby.port());
+    let store = place.on(&format!("postgres://postgres@{hosts}/postgres")).open().await;
+    let remembered = "SELECT count(*) FROM oncegate.front";
+    until("the standby knows the front", async || {
+        at_standby.query_one(remembered, &[]).await.unwrap().get::<_, i64>(0) == 1
+    })
+    .await;
     // From here on nothing reaches it.
     at_standby.batch_execute("ALTER SYSTEM SET primary_conninfo = ''").await.unwrap();
     at_standby.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     let following = "SELECT count(*) FROM pg_stat_wal_receiver";
     until("the standby is alone", async || at_standby.query_one(following, &[]).await.unwrap().get::<_, i64>(0) == 0)
         .await;
-    let hosts = format!("127.0.0.1:{},127.0.0.1:{}", place.postgres.port(), standby.port());
-    let store = place.on(&format!("postgres://postgres@{hosts}/postgres")).open().await;
     let lost = request("lost");
     execute(&store, &lost).await;
     let before = store.generation();
@@ -87,6 +92,7 @@ async fn a_standby_that_lacks_a_completion_makes_all_void_that_the_front_holds()
     place.postgres.stop();
     standby.promote();
     until("the front begins anew", async || store.generation() != before).await;
+    assert!(store.generation().is_some(), "it is used again");
     // What was acknowledged is lost with its effect, so it must not be replayed.
     let claim = tokio::time::timeout(PATIENCE, store.claim(&repeat(&lost))).await.unwrap().unwrap();
     assert!(matches!(claim, Claim::Acquired(_)), "{claim:?}");

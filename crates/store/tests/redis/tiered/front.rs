@@ -172,6 +172,29 @@ async fn what_was_asked_before_the_front_was_emptied_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_asked_before_something_was_written_is_not_kept() {
+    let place = Place::start().await;
+    let (store, key) = (Arc::new(place.open().await), request("k"));
+    execute(&store, &key).await;
+    let (record, _) = store.get(key.id.digest()).await.unwrap().unwrap();
+    let note = Note::new("ada", "wrong").unwrap();
+    assert_eq!(store.purge(Seen::of(&record), &note).await.unwrap(), Written::Done);
+    let (gate, again) = (gate(&key), repeat(&key));
+    place.sql(&format!("SELECT pg_advisory_lock({gate})")).await;
+    let claiming = tokio::spawn({
+        let (store, again) = (Arc::clone(&store), again.clone());
+        async move { acquire(&store, &again).await }
+    });
+    until("its token is there", async || place.token().await).await;
+    assert!(store.get(key.id.digest()).await.unwrap().is_none());
+    place.sql(&format!("SELECT pg_advisory_unlock({gate})")).await;
+    claiming.await.unwrap();
+    place.forget_asked().await;
+    assert!(matches!(store.claim(&repeat(&key)).await.unwrap(), Claim::InFlight { .. }));
+    assert_eq!(place.asked("claim_batch").await, 1, "the front had nothing to say");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_written_by_sql_is_seen_within_seconds() {
     let place = Place::start().await;
     let (store, fresh) = (place.open().await, place.open().await);

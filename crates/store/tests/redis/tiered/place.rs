@@ -129,6 +129,16 @@ impl Place {
         redis::cmd("DBSIZE").query_async(&mut connection).await.unwrap()
     }
 
+    /// Whether somebody is asking PostgreSQL for the only record that the front knows something of.
+    pub(super) async fn token(&self) -> bool {
+        let mut connection = self.redis.lock().await.connect().await;
+        let entries: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
+        let [entry] = &entries[..] else { return false };
+        let token: Option<Vec<u8>> =
+            redis::cmd("HGET").arg(entry).arg("by").query_async(&mut connection).await.unwrap();
+        token.is_some_and(|token| !token.is_empty())
+    }
+
     pub(super) async fn sql(&self, statement: &str) {
         self.client.batch_execute(statement).await.unwrap();
     }
