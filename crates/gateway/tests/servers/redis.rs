@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// Longest wait until it accepts connections; a loaded machine starts slowly.
@@ -46,6 +47,12 @@ impl RedisServer {
 
     pub(crate) fn address(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends its process a signal: it can be stopped for a while.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let process = Pid::from_child(&self.child);
+        kill_process(process, signal).expect("it runs until it is dropped");
     }
 
     /// The server tells its process, and that is ours.
