@@ -23,15 +23,20 @@ class _Members(list[tuple[str, Any]]):
     """An object: its members as they were sent, duplicates too."""
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+# Made once: json.loads and json.dumps make a new one for each call that says how.
+_DECODER = json.JSONDecoder(
+    parse_int=_Literal, parse_float=_Literal, parse_constant=_refuse, object_pairs_hook=_Members
+)
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
 def json_digest(body: bytes, ignore: tuple[str, ...]) -> bytes:
     """The digest of a JSON text without the places that the pointers in `ignore` name."""
-    value = json.loads(
-        body.decode(),
-        parse_int=_Literal,
-        parse_float=_Literal,
-        parse_constant=_refuse,
-        object_pairs_hook=_Members,
-    )
+    value = _DECODER.decode(body.decode())
     ignored = [tuple(s.replace("~1", "/").replace("~0", "~") for s in pointer.split("/")[1:]) for pointer in ignore]
     return hashlib.sha256(_canonical(value, ignored, 0, 0)).digest()
 
@@ -76,8 +81,4 @@ def _hold(text: bytes) -> bytes:
 
 
 def _quote(text: Any) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode()  # fails for lone surrogates
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+    return _ENCODER.encode(text).encode()  # fails for lone surrogates

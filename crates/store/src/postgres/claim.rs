@@ -31,6 +31,7 @@ pub(super) struct Attempt(pub(super) ClaimRequest);
 pub(crate) struct Judged {
     pub(crate) claim: Claim,
     /// `None`: of a record that nobody could look at, since somebody holds it.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a front asks for it"))]
     pub(crate) fence: Option<Fence>,
 }
 

@@ -145,14 +145,13 @@ class Guard:
         with claims_connection(self.options.using).cursor() as cursor:
             return verb.release(cursor, attempt.record, attempt.fence)
 
-    def complete(self, connection: Any, attempt: Attempt, response: HttpResponse) -> None:
+    def complete(self, cursor: Any, attempt: Attempt, response: HttpResponse) -> None:
         """Stores the response, and marks it as a first answer."""
         body = None
         if not response.streaming and response.status_code != 206:
             body = response.content if len(response.content) <= self.options.stored_body_bytes_max else None
         headers = kept_headers(response.items(), self.options.replay_headers)
-        with connection.cursor() as cursor:
-            at = verb.complete(cursor, attempt.record, attempt.fence, response.status_code, headers, body)
+        at = verb.complete(cursor, attempt.record, attempt.fence, response.status_code, headers, body)
         response[EXPIRES] = http_date(at + self.options.retention)
 
     def gateway_attempt(self, request: HttpRequest) -> Attempt | None:
@@ -182,8 +181,8 @@ class Execution:
     def run(self) -> HttpResponse:
         """Executes and completes in one transaction."""
         try:
-            with transaction.atomic(using=self.using):
-                return self._execute_and_complete()
+            with transaction.atomic(using=self.using), connections[self.using].cursor() as cursor:
+                return self._execute_and_complete(cursor)
         except _Undone as undone:
             return self._settle(undone.response)
         except Fenced:
@@ -196,12 +195,11 @@ class Execution:
         reading = self.reading
         assert reading is not None
         try:
-            with transaction.atomic(using=self.using):
-                with connections[self.using].cursor() as cursor:
-                    claim = reading.enter(cursor, self.guard.options)
+            with transaction.atomic(using=self.using), connections[self.using].cursor() as cursor:
+                claim = reading.enter(cursor, self.guard.options)
                 if claim.outcome == "acquired":
                     self.attempt = attempt_of(claim)
-                    return "executed", self._execute_and_complete()
+                    return "executed", self._execute_and_complete(cursor)
         except _Undone as undone:
             return "executed", undone.response
         except Exception as error:
@@ -213,16 +211,15 @@ class Execution:
             return "executed", self.call.finish(self.call.recover(error))
         return self.guard.told(claim)
 
-    def _execute_and_complete(self) -> HttpResponse:
+    def _execute_and_complete(self, cursor: Any) -> HttpResponse:
         assert self.attempt is not None
         # Who reads it inside the view; and a guard further inside sees that this one is at work.
         self.call.request.oncegate = self.attempt
-        connection = connections[self.using]
         response = self.call.finish(self.call.execute())
         self.executed = response
-        if disposition(response.status_code) is Disposition.RELEASE or connection.needs_rollback:
+        if disposition(response.status_code) is Disposition.RELEASE or connections[self.using].needs_rollback:
             raise _Undone(response)
-        self.guard.complete(connection, self.attempt, response)
+        self.guard.complete(cursor, self.attempt, response)
         return response
 
     def _after(self, error: Exception) -> HttpResponse:
@@ -246,7 +243,8 @@ class Execution:
         assert self.attempt is not None
         if is_refusal(response.status_code):
             try:
-                self.guard.complete(claims_connection(self.using), self.attempt, response)
+                with claims_connection(self.using).cursor() as cursor:
+                    self.guard.complete(cursor, self.attempt, response)
             except Fenced:
                 return self.guard.record_says(self.reading)
             except Error:
