@@ -136,6 +136,13 @@ impl Redis {
         self.address
     }
 
+    /// How many keys it has.
+    pub(crate) async fn keys(&self) -> anyhow::Result<u64> {
+        let answer = self.ask("DBSIZE").await?;
+        let number = answer.strip_prefix(':').and_then(|answer| answer.lines().next()?.parse().ok());
+        number.with_context(|| format!("redis-server answers DBSIZE with {answer:?}"))
+    }
+
     /// Its address as a store is told it.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)

@@ -4,13 +4,14 @@
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, process::Stdio, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use oncegate_core::{Backend, ClaimRequest, Owner, Policy, Store};
+use oncegate_core::{Backend, Owner, Policy, Store};
 use oncegate_store::redis::{Options, RedisStore, yardstick};
 use tokio::{process::Command, time::sleep};
+use uuid::Uuid;
 
 use super::{
     Size,
-    load::{Recipe, Seen},
+    load::{Recipe, Seen, number},
     report::{Kind, Report, Round},
     row::Row,
 };
@@ -40,6 +41,12 @@ const COLD: Duration = Duration::from_millis(1);
 
 /// Requests of `redis-benchmark` at least: with fewer, its start counts.
 const REQUESTS_MIN: f64 = 10_000.0;
+
+/// Among so many keys it chooses by chance: what it can count to.
+const KEYS: &str = "2000000000";
+
+/// The share of its requests that must have met a new key.
+const NEW_MIN: f64 = 0.99;
 
 /// Longer than any answer of this benchmark is kept, in milliseconds.
 const KEPT: &str = "86400000";
@@ -82,12 +89,23 @@ impl Place {
         let store = || Arc::clone(&self.store) as Arc<dyn Store>;
         let ours = self.loaded("ours", Recipe::Ours(store()), size).await?;
         let claims = self.loaded("ours-claims", Recipe::Claims(store()), size).await?;
-        let claim = yardstick::claim(&claim_request()?, &self.options, self.tag());
-        let benchmark = self.benchmark("benchmark-claims", claim, size).await?;
-        let key = format!("oncegate:{}:__rand_int__", self.tag());
-        let set = ["SET", &key, "1", "NX", "PX", KEPT].map(|word| word.as_bytes().to_vec()).into();
-        let set = self.benchmark("benchmark-set", set, size).await?;
+        let benchmark = self.benchmark("benchmark-claims", || self.claim(), size).await?;
+        let set = self.benchmark("benchmark-set", || Ok(self.set()), size).await?;
         Ok(Round { rows: vec![ours, claims, benchmark, set], lone: None })
+    }
+
+    /// A claim, each time of other records: `redis-benchmark` begins with the same numbers whenever it is started.
+    fn claim(&self) -> anyhow::Result<Vec<Vec<u8>>> {
+        let key = Uuid::new_v4().to_string();
+        let mut request = cycle::request("benchmark", &key, &Arc::new(Policy::gateway(Backend::Plain)))?;
+        // Without a zero byte, which could not be in an argument of a program.
+        request.owner = Some(Owner::from_bytes([b'o'; 16]));
+        Ok(yardstick::claim(&request, &self.options, self.tag()))
+    }
+
+    fn set(&self) -> Vec<Vec<u8>> {
+        let key = format!("oncegate:{}:{}:__rand_int__", self.tag(), Uuid::new_v4());
+        ["SET", &key, "1", "NX", "PX", KEPT].map(|word| word.as_bytes().to_vec()).into()
     }
 
     /// Hash tags of a Cluster's nodes are dealt out by `redis-benchmark`.
@@ -110,12 +128,22 @@ impl Place {
     }
 
     /// Lets `redis-benchmark` send requests for about as long as a row, with as many at once.
-    async fn benchmark(&self, name: &str, words: Vec<Vec<u8>>, size: Size) -> anyhow::Result<Row> {
-        let words: Vec<_> = words.into_iter().map(OsString::from_vec).collect();
-        let rate = self.sent(&words, REQUESTS_MIN, size).await?;
+    async fn benchmark(
+        &self,
+        name: &str,
+        words: impl Fn() -> anyhow::Result<Vec<Vec<u8>>>,
+        size: Size,
+    ) -> anyhow::Result<Row> {
+        let rate = self.sent(words()?, REQUESTS_MIN, size).await?;
         let requests = (rate * f64::from(size.seconds)).max(REQUESTS_MIN).round();
         let (client, servers) = (cpu::of_ended_children()?, self.cpu()?);
-        let rate = self.sent(&words, requests, size).await?;
+        let keys = self.keys().await?;
+        let rate = self.sent(words()?, requests, size).await?;
+        let written = number(self.keys().await? - keys);
+        ensure!(
+            written >= requests * NEW_MIN,
+            "{requests} requests of redis-benchmark wrote {written} keys: it repeats itself"
+        );
         let client_cpu = cpu::of_ended_children()?.saturating_sub(client);
         let server_cpu = Some(self.cpu()?.saturating_sub(servers));
         let mut seen = Seen::none();
@@ -131,21 +159,30 @@ impl Place {
     }
 
     /// How many a second it sent.
-    async fn sent(&self, words: &[OsString], requests: f64, size: Size) -> anyhow::Result<f64> {
+    async fn sent(&self, words: Vec<Vec<u8>>, requests: f64, size: Size) -> anyhow::Result<f64> {
         let [first, ..] = self.servers.nodes() else { unreachable!("there is one at least") };
         let connections = self.servers.nodes().len();
         let mut command = Command::new("redis-benchmark");
         command.args(["-h", "127.0.0.1", "-p", &first.address().port().to_string(), "--csv"]);
-        command.args(["-r", "1000000000000", "-n", &requests.to_string(), "-c", &connections.to_string()]);
+        command.args(["-r", KEYS, "-n", &requests.to_string(), "-c", &connections.to_string()]);
         command.args(["-P", &size.callers.div_ceil(connections).to_string()]);
         if self.which == Which::Cluster {
             command.arg("--cluster");
         }
-        command.args(words).stdin(Stdio::null()).kill_on_drop(true);
+        command.args(words.into_iter().map(OsString::from_vec)).stdin(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.context("redis-benchmark does not start: apt-get install redis-tools")?;
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "redis-benchmark failed:\n{}", String::from_utf8_lossy(&output.stderr));
         per_second_of(&said).with_context(|| format!("redis-benchmark says:\n{said}"))
+    }
+
+    /// How many keys there are.
+    async fn keys(&self) -> anyhow::Result<u64> {
+        let mut sum = 0;
+        for node in self.servers.nodes() {
+            sum += node.keys().await?;
+        }
+        Ok(sum)
     }
 
     fn row(&self, name: &str, size: Size, row: Row) -> Row {
@@ -156,13 +193,6 @@ impl Place {
     fn cpu(&self) -> anyhow::Result<Duration> {
         self.servers.nodes().iter().map(|node| cpu::of_process(node.pid())).sum()
     }
-}
-
-/// A claim without a zero byte, which could not be an argument of a program.
-fn claim_request() -> anyhow::Result<ClaimRequest> {
-    let mut request = cycle::request("benchmark", "k", &Arc::new(Policy::gateway(Backend::Plain)))?;
-    request.owner = Some(Owner::from_bytes([b'o'; 16]));
-    Ok(request)
 }
 
 /// The second field of the last line: `"EVALSHA …","12345.67","1.234",…`, eight in all.
