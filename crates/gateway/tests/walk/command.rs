@@ -54,8 +54,10 @@ pub(crate) fn goes_on(command: &str) -> Option<Ready> {
         Some(Ready::Says("listening on http://"))
     } else if command.starts_with("oncegate demo --keep") {
         Some(Ready::Says("Metrics and probes: "))
-    } else if command == "python3 payments.py" || command == ".venv/bin/gunicorn" {
+    } else if ["python3 payments.py", "python3 likes.py", ".venv/bin/gunicorn"].contains(&&*command) {
         Some(Ready::Accepts("127.0.0.1:8000"))
+    } else if command.starts_with("redis-server") {
+        Some(Ready::Accepts("127.0.0.1:6379"))
     } else {
         None
     }

@@ -1,6 +1,6 @@
 //! The machine under a walk.
 //!
-//! Pages speak of ports 8000, 8080 and 8081 and of files in `/etc/oncegate`, `/run/secrets` and `/var/lib/oncegate`. So a
+//! Pages speak of ports 8000, 8080, 8081 and 6379 and of files in `/etc/oncegate`, `/run/secrets` and `/var/lib/oncegate`. So a
 //! test that walks a page is run once more, in a network and a file system of its own, where all of these are free.
 //! Where that is forbidden, walks take turns, fail if a port is taken, and put the files elsewhere.
 
@@ -109,7 +109,7 @@ impl Machine {
         // Held until the process has ended, and with it all that listens.
         let lock = Box::leak(Box::new(File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("walk.lock")).unwrap()));
         lock.lock().unwrap();
-        for port in [8000, 8080, 8081] {
+        for port in [8000, 8080, 8081, 6379] {
             let taken = TcpListener::bind(("127.0.0.1", port)).err();
             assert!(taken.is_none(), "the pages need port {port}, and no network of their own can be had: {taken:?}");
         }

@@ -109,6 +109,11 @@ fn the_words_of_the_django_example_work() {
 }
 
 #[test]
+fn the_words_of_the_likes_example_work() {
+    walk("examples/likes/README.md", stage::none);
+}
+
+#[test]
 fn every_page_with_something_to_run_is_walked() {
     let this = include_str!("main.rs");
     let pages = page::all().into_iter().filter(|page| page.blocks.iter().any(walk::is_walked));
