@@ -223,7 +223,7 @@ async fn a_slot_that_moves_takes_its_records_along_and_is_cold_for_new_ones() {
     let lease = acquire(&store, &first).await;
     assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
 
-    cluster.move_slot_of(&format!("oncegate:{{{:02x}}}:tag", tag(&first))).await;
+    cluster.move_slot_of(&format!("oncegate:{{{:02x}}}:tag", tag(&first)), async || {}).await;
     let Claim::Completed(_) = claim_when_it_answers(&store, &repeat(&first)).await else { panic!() };
     assert_cold(&store, &neighbour).await;
     clock.advance(COLD);

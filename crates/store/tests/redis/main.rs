@@ -4,7 +4,9 @@
 
 mod clock;
 mod conformance;
+mod faults;
 mod fixture;
+mod load;
 mod losses;
 #[cfg(feature = "postgres")]
 #[path = "../servers/postgres.rs"]

@@ -11,14 +11,16 @@ use std::{
 use redis::{Client, aio::MultiplexedConnection};
 use tempfile::TempDir;
 
+#[path = "redis/cluster.rs"]
+mod cluster;
+
+pub(crate) use self::cluster::Cluster;
+
 /// Ports tried: somebody else may take a free one between our look and the server's start.
 const PORTS_MAX: usize = 5;
 
 /// How long a server may take to start, or a Cluster to form.
 const START_MAX: Duration = Duration::from_secs(30);
-
-/// The last slot that each node of a Cluster begins with.
-const LAST_SLOTS: [usize; 3] = [5460, 10922, 16383];
 
 /// A running server. Dropping it, also while a test panics, ends it.
 pub(crate) struct Server {
@@ -26,11 +28,6 @@ pub(crate) struct Server {
     settings: Vec<String>,
     port: u16,
     child: Option<Child>,
-}
-
-/// Three servers that share the slots.
-pub(crate) struct Cluster {
-    pub(crate) nodes: Vec<Server>,
 }
 
 // === impl Server ===
@@ -110,6 +107,15 @@ impl Server {
         self.port
     }
 
+    pub(crate) fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
+    fn bus_port(&self) -> u16 {
+        let port = self.settings.iter().find_map(|setting| setting.strip_prefix("--cluster-port "));
+        port.and_then(|port| port.parse().ok()).expect("nodes of a Cluster have a port for each other")
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -138,90 +144,6 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("the server's log:\n{}", self.log());
         }
-    }
-}
-
-// === impl Cluster ===
-
-impl Cluster {
-    /// Three nodes, each with a third of the slots, that know each other.
-    pub(crate) async fn start() -> Self {
-        let mut nodes = Vec::new();
-        for _ in 0..3 {
-            let bus = format!("--cluster-port {}", free_port());
-            let settings = ["--cluster-enabled yes", &bus, "--cluster-node-timeout 5000"];
-            nodes.push(Server::start(&settings).await);
-        }
-        let cluster = Self { nodes };
-        cluster.form().await;
-        cluster
-    }
-
-    async fn form(&self) {
-        let firsts = [0, LAST_SLOTS[0] + 1, LAST_SLOTS[1] + 1];
-        for (node, (first, last)) in self.nodes.iter().zip(firsts.into_iter().zip(LAST_SLOTS)) {
-            let mut connection = node.connect().await;
-            let mut slots = redis::cmd("CLUSTER");
-            slots.arg("ADDSLOTSRANGE").arg(first).arg(last);
-            slots.exec_async(&mut connection).await.unwrap();
-            for other in &self.nodes {
-                let mut meet = redis::cmd("CLUSTER");
-                meet.arg("MEET").arg("127.0.0.1").arg(other.port).arg(other.bus_port());
-                meet.exec_async(&mut connection).await.unwrap();
-            }
-        }
-        let until = Instant::now() + START_MAX;
-        while !self.is_formed().await {
-            assert!(Instant::now() < until, "the nodes do not find each other within {START_MAX:?}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    async fn is_formed(&self) -> bool {
-        for node in &self.nodes {
-            let mut connection = node.connect().await;
-            let info: String = redis::cmd("CLUSTER").arg("INFO").query_async(&mut connection).await.unwrap();
-            if !info.contains("cluster_state:ok") || !info.contains("cluster_known_nodes:3") {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Moves the slot of a key, with all that is in it, to the next node.
-    pub(crate) async fn move_slot_of(&self, key: &str) {
-        let ask = async |node: &Server, words: &[&str]| {
-            let mut connection = node.connect().await;
-            redis::cmd("CLUSTER").arg(words).query_async::<redis::Value>(&mut connection).await.unwrap()
-        };
-        let text = |value| redis::from_redis_value::<String>(value).unwrap();
-        let slot: usize = redis::from_redis_value(ask(&self.nodes[0], &["KEYSLOT", key]).await).unwrap();
-        let from = LAST_SLOTS.iter().position(|last| slot <= *last).unwrap();
-        let (from, to) = (&self.nodes[from], &self.nodes[(from + 1) % 3]);
-        let slot = slot.to_string();
-        let (source, target) = (text(ask(from, &["MYID"]).await), text(ask(to, &["MYID"]).await));
-        ask(to, &["SETSLOT", &slot, "IMPORTING", &source]).await;
-        ask(from, &["SETSLOT", &slot, "MIGRATING", &target]).await;
-        let keys = ask(from, &["GETKEYSINSLOT", &slot, "1000"]).await;
-        let keys: Vec<String> = redis::from_redis_value(keys).unwrap();
-        let mut migrate = redis::cmd("MIGRATE");
-        migrate.arg("127.0.0.1").arg(to.port).arg("").arg(0).arg(5000).arg("KEYS").arg(keys);
-        migrate.exec_async(&mut from.connect().await).await.unwrap();
-        for node in [to, from].into_iter().chain(&self.nodes) {
-            ask(node, &["SETSLOT", &slot, "NODE", &target]).await;
-        }
-    }
-
-    pub(crate) fn address(&self) -> String {
-        let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
-        format!("redis-cluster://{}", hosts.join(","))
-    }
-}
-
-impl Server {
-    fn bus_port(&self) -> u16 {
-        let port = self.settings.iter().find_map(|setting| setting.strip_prefix("--cluster-port "));
-        port.and_then(|port| port.parse().ok()).expect("nodes of a Cluster have a port for each other")
     }
 }
 
