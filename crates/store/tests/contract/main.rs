@@ -4,6 +4,7 @@
 
 mod answer;
 mod claims;
+mod clocks;
 mod enter;
 mod jobs;
 mod migrate;

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use oncegate_core::{Claim, ErrorKind, Store, StoredResponse, Written};
+use oncegate_core::{Claim, ClaimRequest, ErrorKind, Store, StoredResponse, Written};
 use oncegate_store::postgres::Options;
+use tokio_postgres::Client;
 
-use crate::fixture::{Place, acquire, request, response, uuid};
+use crate::{
+    fixture::{Place, acquire, request, response, uuid},
+    locks::has_seen_a_deadlock,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn claims_that_wait_together_are_committed_together() {
@@ -113,6 +117,15 @@ async fn a_lost_connection_loses_no_claim_and_no_completion() {
     assert_eq!(client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
 
+/// Writes a record beside the lock that claims take.
+async fn insert(client: &Client, request: &ClaimRequest) {
+    let sql = "INSERT INTO oncegate.records (record, scope, key, operation, spelling, fingerprint, backend, on_abandoned, \
+               state, fence, attempt, lease, retention, created_at, lease_until, expires_at) VALUES ($1, '', $2, \
+               'POST /', 'bare', '\\x07', 'plain', 'unknown', 'in_flight', nextval('oncegate.fences'), 1, '30 s', '24 h', \
+               now(), now() + '30 s', now() + '24 h')";
+    client.execute(sql, &[&uuid(request), &request.id.key().as_str()]).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_insert_beside_the_try_lock_stops_only_its_own_key() {
     let place = Place::start(&[]).await;
@@ -121,11 +134,7 @@ async fn an_insert_beside_the_try_lock_stops_only_its_own_key() {
     let store = Arc::new(place.open_with(options));
     let foreign = place.connect().await;
     foreign.batch_execute("BEGIN").await.unwrap();
-    let sql = "INSERT INTO oncegate.records (record, scope, key, operation, spelling, fingerprint, backend, on_abandoned, \
-               state, fence, attempt, lease, retention, created_at, lease_until, expires_at) VALUES ($1, '', 'k7', \
-               'POST /', 'bare', '\\x07', 'plain', 'unknown', 'in_flight', nextval('oncegate.fences'), 1, '30 s', '24 h', \
-               now(), now() + '30 s', now() + '24 h')";
-    foreign.execute(sql, &[&uuid(&request("k7"))]).await.unwrap();
+    insert(&foreign, &request("k7")).await;
     let claim = |number: usize| {
         let store = Arc::clone(&store);
         tokio::spawn(async move { store.claim(&request(&format!("k{number}"))).await })
@@ -138,6 +147,41 @@ async fn an_insert_beside_the_try_lock_stops_only_its_own_key() {
     }
     foreign.batch_execute("COMMIT").await.unwrap();
     assert!(matches!(store.claim(&request("k7")).await, Ok(Claim::InFlight { .. })));
+}
+
+/// On one thread, so that both claims are asked for together.
+#[tokio::test]
+async fn a_batch_that_is_ended_for_the_sake_of_a_foreign_transaction_is_asked_again() {
+    let place = Place::start(&["deadlock_timeout=100ms"]).await;
+    let mut options = Options::default();
+    options.lanes = 1;
+    let store = place.open_with(options);
+    let (foreign, observer) = (place.connect().await, place.connect().await);
+    // It is never the one that is ended.
+    foreign.batch_execute("SET deadlock_timeout = '1 min'").await.unwrap();
+    acquire(&store, &request("warm")).await;
+    for round in 0..50 {
+        let mut both = [0, 1].map(|number| request(&format!("k{round}-{number}")));
+        both.sort_by_key(uuid);
+        let [first, second] = both;
+        foreign.batch_execute("BEGIN").await.unwrap();
+        insert(&foreign, &second).await;
+        let circle = async {
+            let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+            while observer.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+            insert(&foreign, &first).await;
+            foreign.batch_execute("ROLLBACK").await.unwrap();
+        };
+        let (one, other, ()) = tokio::join!(store.claim(&first), store.claim(&second), circle);
+        if has_seen_a_deadlock(&observer).await {
+            assert!(
+                matches!(one, Ok(Claim::Acquired(_))) && matches!(other, Ok(Claim::Acquired(_))),
+                "{one:?}, {other:?}"
+            );
+            return;
+        }
+    }
+    panic!("the server never found that they wait for each other");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

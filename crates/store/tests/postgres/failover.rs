@@ -86,3 +86,57 @@ async fn the_host_that_can_be_written_to_is_found_before_and_after_a_failover() 
     let now = connections(&at_standby).await;
     assert!(before.iter().all(|pid| !now.contains(pid)), "a server that cannot be written to was not left: {now:?}");
 }
+
+/// Pays for a key in the transaction that completes it, as an application does; whether that was committed.
+async fn is_paid(client: &Client, lease: &Lease) -> bool {
+    client.batch_execute("BEGIN").await.unwrap();
+    let record = uuid::Uuid::from_bytes(*lease.record.as_bytes());
+    client.execute("INSERT INTO payments VALUES ($1)", &[&record]).await.unwrap();
+    let complete = "SELECT oncegate.complete($1, $2, 201, '[]', 'paid')";
+    let completed = client.execute(complete, &[&record, &lease.fence.get()]).await;
+    let is_fenced = completed.as_ref().is_err_and(|error| error.code().is_some_and(|code| code.code() == "OG001"));
+    assert!(completed.is_ok() || is_fenced, "{completed:?}");
+    client.batch_execute(if is_fenced { "ROLLBACK" } else { "COMMIT" }).await.unwrap();
+    !is_fenced
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_asynchronous_standby_lacks_is_lost_together_with_its_effect() {
+    const KEYS: usize = 40;
+    let primary = Server::migrated().await;
+    let at_primary = primary.connect().await;
+    at_primary.batch_execute("CREATE TABLE payments (record uuid)").await.unwrap();
+    let standby = primary.standby().await;
+    let at_standby = standby.connect().await;
+    // From here on nothing reaches it.
+    at_standby.batch_execute("ALTER SYSTEM SET primary_conninfo = ''").await.unwrap();
+    at_standby.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    until(&at_standby, "SELECT count(*) = 0 FROM pg_stat_wal_receiver").await;
+
+    let hosts = format!("127.0.0.1:{},127.0.0.1:{}", primary.port(), standby.port());
+    let address = format!("postgres://postgres@{hosts}/postgres").parse().unwrap();
+    let store = PostgresStore::open(&address, Options::default());
+    let mut lost = Vec::new();
+    for number in 0..KEYS {
+        let lease = acquire(&store, &request(&format!("k{number}"))).await;
+        // Half of them were paid for and acknowledged, half are still at work.
+        assert!(number % 2 == 0 || is_paid(&at_primary, &lease).await);
+        lost.push(lease);
+    }
+    primary.stop();
+    standby.promote();
+    let mut again = 0;
+    for (number, lost) in lost.iter().enumerate() {
+        let lease = acquired_at_last(&store, &format!("k{number}")).await;
+        // What still ran on the lost server comes first here, or last; its fence may have been given a second time.
+        let first = if number % 4 < 2 { lost } else { &lease };
+        let second = if number % 4 < 2 { &lease } else { lost };
+        again += usize::from(lost.fence == lease.fence);
+        let (first, second) = (is_paid(&at_standby, first).await, is_paid(&at_standby, second).await);
+        assert!(first != second, "k{number}: one of them pays");
+        assert!(matches!(store.claim(&repeat(&request(&format!("k{number}")))).await, Ok(Claim::Completed(_))));
+    }
+    eprintln!("{again} of {KEYS} fences were given a second time after the failover");
+    let count = "SELECT count(*) = 40 AND count(DISTINCT record) = 40 FROM payments";
+    assert!(at_standby.query_one(count, &[]).await.unwrap().get::<_, bool>(0));
+}

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use oncegate_core::{Claim, ClaimRequest, ErrorKind, Lease, Policy, Store, Written};
 use oncegate_store::postgres::PostgresStore;
 use tokio::time::{Instant, timeout};
@@ -191,4 +192,43 @@ async fn one_of_many_takers_gets_an_abandoned_record() {
     }
     assert_eq!(taken, 1);
     assert_eq!(stores[0].complete(&stale, &response(b"zombie")).await.unwrap(), Written::Stale);
+}
+
+/// Whether the server has ended a transaction for the sake of another.
+pub(crate) async fn has_seen_a_deadlock(client: &Client) -> bool {
+    let sql = "SELECT pg_read_file(current_setting('data_directory') || '/../log') LIKE '%deadlock detected%'";
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn batches_of_the_same_records_in_any_order_never_wait_in_a_circle() {
+    let place = Place::start(&["deadlock_timeout=10ms"]).await;
+    let stores: Vec<_> = (0..4).map(|_| Arc::new(place.open())).collect();
+    for round in 0..5 {
+        let requests: Vec<_> = (0..64).map(|number| request(&format!("k{round}-{number}"))).collect();
+        let work = |(number, store): (usize, &Arc<PostgresStore>)| {
+            let (store, mut requests) = (Arc::clone(store), requests.clone());
+            if number % 2 == 1 {
+                requests.reverse();
+            }
+            tokio::spawn(async move {
+                let claims = join_all(requests.iter().map(|request| store.claim(request))).await;
+                let leases = claims.into_iter().map(|claim| match claim.unwrap() {
+                    Claim::Acquired(lease) => Some(lease),
+                    Claim::InFlight { .. } | Claim::Completed(_) => None,
+                    other => panic!("{other:?}"),
+                });
+                // Each record has many writers, whoever has its lease.
+                let leases: Vec<_> = leases.flatten().collect();
+                let done = response(b"done");
+                let extended = join_all(leases.iter().map(|lease| store.extend(lease, Duration::from_secs(60)))).await;
+                let completed = join_all(leases.iter().map(|lease| store.complete(lease, &done))).await;
+                assert!(extended.into_iter().chain(completed).all(|written| written.is_ok()));
+            })
+        };
+        for worker in stores.iter().enumerate().map(work).collect::<Vec<_>>() {
+            worker.await.unwrap();
+        }
+    }
+    assert!(!has_seen_a_deadlock(&place.connect().await).await);
 }

@@ -47,6 +47,23 @@ impl Server {
         server
     }
 
+    /// A server with the schema, whose clock can be moved.
+    pub(crate) async fn with_movable_clock() -> Self {
+        let mut server = Self::in_a_directory();
+        server.set_clock("+0");
+        server.make_cluster();
+        server.start_somewhere(&[]).await;
+        server.migrator().await.migrate().await.unwrap();
+        server
+    }
+
+    /// Moves its clock so far from the real one, such as `+1h`, from the next look on.
+    pub(crate) fn set_clock(&self, offset: &str) {
+        let written = self.clock().with_extension("new");
+        fs::write(&written, offset).unwrap();
+        fs::rename(written, self.clock()).unwrap();
+    }
+
     /// A standby of this server, which follows it.
     pub(crate) async fn standby(&self) -> Self {
         let mut standby = Self::in_a_directory();
@@ -127,6 +144,11 @@ impl Server {
         }
         let (data, log) = (self.data(), self.log());
         let mut start = self.program("pg_ctl");
+        if self.clock().exists() {
+            // Looked at each time; what only measures how long something takes stays as it is.
+            start.env("LD_PRELOAD", faketime()).env("FAKETIME_TIMESTAMP_FILE", self.clock());
+            start.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
         start.args(["start", "-w", "-t", "60", "-D", &data, "-l", log.to_str().unwrap(), "-o", &options]);
         start.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
     }
@@ -206,6 +228,11 @@ impl Server {
         self.directory.path().join("data").to_str().unwrap().to_owned()
     }
 
+    /// What the server's clock is moved by, if it can be.
+    fn clock(&self) -> PathBuf {
+        self.directory.path().join("clock")
+    }
+
     fn log(&self) -> PathBuf {
         self.directory.path().join("log")
     }
@@ -233,6 +260,13 @@ fn programs() -> PathBuf {
     let mut on_path = env::split_paths(&path).filter_map(linked).filter(|directory| directory.join("psql").is_file());
     let found = on_path.next().or_else(|| packaged.max().map(|(_, directory)| directory));
     found.expect("PostgreSQL is installed: apt-get install postgresql")
+}
+
+/// What moves the clock of one process.
+fn faketime() -> PathBuf {
+    let libraries = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut found = libraries.map(|library| library.path().join("faketime/libfaketime.so.1"));
+    found.find(|library| library.is_file()).expect("libfaketime is installed: apt-get install libfaketime")
 }
 
 /// Copies a directory with the owners of its files.
