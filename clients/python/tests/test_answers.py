@@ -16,7 +16,7 @@ def shop(postgres, migrated):
     with Project(postgres, migrated) as project:
         project.client = project.serve()
         project.atomic = project.serve(ATOMIC_REQUESTS="1")
-        project.middleware = project.serve(MIDDLEWARE="1")
+        project.middleware = project.serve(MIDDLEWARE="1", SERVER_SIDE_BINDING="1")
         project.atomic_middleware = project.serve(MIDDLEWARE="1", ATOMIC_REQUESTS="1")
         yield project
 
@@ -203,6 +203,48 @@ def test_a_success_that_was_rolled_back_is_not_replayed(shop, client, key):
     answers = [client.post("/rolls-back", key) for _ in range(2)]
     assert [answer.is_replay for answer in answers] == [False, False]
     assert payments(shop, key) == 0
+
+
+def test_hooks_of_the_commit_run_once_and_behind_it(shop, client, key):
+    for payment in ({"fail": "validation"}, {"fail": "bug"}):
+        client.post("/hooked", f"{key}-{payment['fail']}", payment)
+    assert [client.post("/hooked", key).status for _ in range(2)] == [201, 201]
+    hooks = shop.query("SELECT key, amount FROM project_payment WHERE key LIKE %s", f"{key}%-hook")
+    assert hooks == [(f"{key}-hook", 1)]
+
+
+@pytest.mark.parametrize("form", ["orphaned", "orphaned-entered"])
+def test_what_is_refused_when_it_is_committed_leaves_no_payment_and_no_record(shop, form, key):
+    for _ in range(2):
+        assert shop.client.post(f"/{form}", key).status == 500
+    assert payments(shop, key) == 0
+    assert shop.query("SELECT count(*) FROM oncegate.records WHERE key = %s", key) == [(0,)]
+
+
+@pytest.mark.parametrize("form", ["inside", "entered"])
+def test_a_connection_that_is_lost_before_the_commit_leaves_no_payment_and_a_repeat_executes(shop, form, key):
+    client = shop.client
+    shop.query("""
+        CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER dies AFTER INSERT ON project_payment
+        INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die();
+    """)
+    try:
+        assert client.post(f"/{form}", key).status == 500
+    finally:
+        shop.query("DROP FUNCTION die CASCADE")
+    assert payments(shop, key) == 0
+    answer = client.post(f"/{form}", key)
+    assert (answer.status, answer.is_replay) == (201, False)
+
+
+@pytest.mark.parametrize(("form", "first"), [("inside", 201), ("entered", 500)])
+def test_a_commit_whose_reply_was_lost_is_found_in_the_record(shop, form, first, key):
+    answers = [shop.client.post(f"/{form}", key, X_Crash="lost reply"), shop.client.post(f"/{form}", key)]
+    assert [answer.status for answer in answers] == [first, 201]
+    assert answers[1].is_replay
+    assert payments(shop, key) == 1
 
 
 @pytest.mark.parametrize(("form", "status"), [("lengthy", 201), ("streams", 201), ("returns", 206)])

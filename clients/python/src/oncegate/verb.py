@@ -45,6 +45,7 @@ ARGUMENTS = "(%s, %s, %s, %s, %s, %s, %s, %s)"
 CLAIM = f"{ANSWER} FROM oncegate.claim{ARGUMENTS}"
 ENTER = f"{ANSWER} FROM oncegate.enter{ARGUMENTS}"
 COMPLETE = "SELECT oncegate.complete(%s, %s, %s, %s, %s, %s), extract(epoch FROM clock_timestamp())"
+COMPLETE_AND_COMMIT = f"{COMPLETE}; COMMIT"
 EXTEND = "SELECT oncegate.extend(%s::uuid, %s, make_interval(secs => %s))"
 RELEASE = "SELECT oncegate.release(%s::uuid, %s)"
 FIRST_USE = "SELECT operation, state FROM oncegate.records WHERE record = %s::uuid"
@@ -88,15 +89,18 @@ def complete(
     body: bytes | None,
     *,
     retention: float | None = None,
+    commits: bool = False,
 ) -> float:
     """Stores the response, in the transaction of the effect, and answers the time of that by the database's clock.
 
-    `body` None: it is not kept. Raises Fenced unless this very call completed the record; then roll back.
+    `body` None: it is not kept. Raises Fenced unless this very call completed the record; then roll back. `commits`:
+    ends the transaction in the same round trip, by a cursor that sends several statements as one string; where the
+    record is not completed, the server does not come to the COMMIT.
     """
     life = None if retention is None else _seconds(retention)
     values = (str(record), fence, status, json.dumps([list(pair) for pair in headers]), body, life)
     try:
-        cursor.execute(COMPLETE, values)
+        cursor.execute(COMPLETE_AND_COMMIT if commits else COMPLETE, values)
     except Exception as error:
         if sqlstate(error) == FENCED:
             raise Fenced(str(error)) from error

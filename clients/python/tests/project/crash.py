@@ -7,6 +7,8 @@ import os
 import signal
 import threading
 
+from django.db import OperationalError, connection
+
 from oncegate import verb
 from oncegate.django import answered
 
@@ -39,7 +41,21 @@ def wrapped(name):
     setattr(verb, name, crashing)
 
 
+def losing_replies(complete):
+    """What is committed, though nobody hears of it."""
+
+    def losing(*args, commits=False, **kwargs):
+        at = complete(*args, commits=commits, **kwargs)
+        if commits and getattr(CURRENT, "step", None) == "lost reply":
+            connection.connection.close()
+            raise OperationalError("lost")
+        return at
+
+    return losing
+
+
 for name in ("claim", "enter", "complete", "release"):
     wrapped(name)
+verb.complete = losing_replies(verb.complete)
 
 answered.connect(lambda **_: crash_at("after commit"), weak=False)

@@ -33,6 +33,7 @@ DATABASES = {
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         "ATOMIC_REQUESTS": os.environ.get("ATOMIC_REQUESTS") == "1",
+        "OPTIONS": {"server_side_binding": os.environ.get("SERVER_SIDE_BINDING") == "1"},
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -1,6 +1,8 @@
 """Tests as an application has them, with Django's own runner."""
 
+from django.db import connection
 from django.test import TestCase, TransactionTestCase
+from django.test.utils import CaptureQueriesContext
 
 
 class Repeats:
@@ -28,6 +30,12 @@ class ClaimedTests(Repeats, TransactionTestCase):
     def test_a_repeat_gets_the_first_answer(self):
         first, repeat = self.post("/inside", "key"), self.post("/inside", "key")
         self.assertEqual((first.status_code, repeat.content), (201, first.content))
+
+    def test_the_completion_and_the_commit_are_one_round_trip(self):
+        with CaptureQueriesContext(connection) as sent:
+            self.assertEqual(self.post("/plain", "another").status_code, 201)
+        completions = [query["sql"] for query in sent if "oncegate.complete(" in query["sql"]]
+        self.assertEqual([sql.endswith("; COMMIT") for sql in completions], [True])
 
 
 class ClaimedInsideTests(Repeats, TestCase):

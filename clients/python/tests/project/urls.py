@@ -33,6 +33,9 @@ urlpatterns = [
     path("lengthy", views.lengthy),
     path("streams", views.streams),
     path("rolls-back", views.rolls_back),
+    path("hooked", views.hooked),
+    path("orphaned", views.orphaned),
+    path("orphaned-entered", views.orphaned_entered),
     path("metrics", views.metrics),
     path("healthz", views.healthz),
 ]

@@ -201,6 +201,38 @@ def rolls_back(request):
     return Response(payment, 201)
 
 
+@api_view(["POST"])
+@idempotent
+def hooked(request):
+    """Notes what there is when it is committed."""
+    key = request.headers["Idempotency-Key"]
+
+    def note():
+        assert connection.get_autocommit()
+        Payment.objects.create(key=f"{key}-hook", amount=Payment.objects.filter(key=key).count())
+
+    transaction.on_commit(note)
+    return created(request)
+
+
+def orphan(request):
+    """Leaves behind what the database refuses when it is committed."""
+    Account.objects.create(user_id=-1)
+    return created(request)
+
+
+@api_view(["POST"])
+@idempotent
+def orphaned(request):
+    return orphan(request)
+
+
+@api_view(["POST"])
+@idempotent(enter=True)
+def orphaned_entered(request):
+    return orphan(request)
+
+
 def metrics(request):
     return HttpResponse(generate_latest())
 

@@ -18,6 +18,7 @@ from oncegate import problem, verb
 from oncegate.answer import problem_answer, told_answer
 from oncegate.attempt import Attempt, attempt_of, gateway_attempt
 from oncegate.django.answer import response_of
+from oncegate.django.commit import may_commit
 from oncegate.django.connection import claims_connection
 from oncegate.django.options import Options
 from oncegate.django.reading import read
@@ -145,13 +146,14 @@ class Guard:
         with claims_connection(self.options.using).cursor() as cursor:
             return verb.release(cursor, attempt.record, attempt.fence)
 
-    def complete(self, cursor: Any, attempt: Attempt, response: HttpResponse) -> None:
-        """Stores the response, and marks it as a first answer."""
+    def complete(self, cursor: Any, attempt: Attempt, response: HttpResponse, *, commits: bool = False) -> None:
+        """Stores the response, and marks it as a first answer; `commits` as in `verb.complete`."""
         body = None
         if not response.streaming and response.status_code != 206:
             body = response.content if len(response.content) <= self.options.stored_body_bytes_max else None
         headers = kept_headers(response.items(), self.options.replay_headers)
-        at = verb.complete(cursor, attempt.record, attempt.fence, response.status_code, headers, body)
+        status = response.status_code
+        at = verb.complete(cursor, attempt.record, attempt.fence, status, headers, body, commits=commits)
         response[EXPIRES] = http_date(at + self.options.retention)
 
     def gateway_attempt(self, request: HttpRequest) -> Attempt | None:
@@ -217,9 +219,10 @@ class Execution:
         self.call.request.oncegate = self.attempt
         response = self.call.finish(self.call.execute())
         self.executed = response
-        if disposition(response.status_code) is Disposition.RELEASE or connections[self.using].needs_rollback:
+        connection = connections[self.using]
+        if disposition(response.status_code) is Disposition.RELEASE or connection.needs_rollback:
             raise _Undone(response)
-        self.guard.complete(cursor, self.attempt, response)
+        self.guard.complete(cursor, self.attempt, response, commits=may_commit(connection))
         return response
 
     def _after(self, error: Exception) -> HttpResponse:
