@@ -5,7 +5,7 @@ import json
 import os
 from typing import Annotated
 
-from fastapi import BackgroundTasks, Depends, FastAPI, Form, Header, HTTPException, Request, UploadFile
+from fastapi import APIRouter, BackgroundTasks, Depends, FastAPI, Form, Header, HTTPException, Request, UploadFile
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from prometheus_client import generate_latest
 from pydantic import BaseModel
@@ -223,6 +223,18 @@ async def wrong_order(order: Order, session: Session, key: Key = None):
 @app.post("/unguarded", status_code=201)
 async def unguarded(order: Order, session: Session, key: Key = None):
     return await pay(session, key, order)
+
+
+routed = APIRouter(prefix="/shops/{shop}")
+
+
+@routed.post("/orders/{number}", status_code=201)
+@idempotent
+async def order_of_shop(order: Order, session: Session, key: Key = None):
+    return await pay(session, key, order)
+
+
+app.include_router(routed, prefix="/v1")
 
 
 @app.get("/inside")

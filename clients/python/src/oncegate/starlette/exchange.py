@@ -100,7 +100,9 @@ class Exchange:
         if self.outcome is not None:
             # Never the path itself: it has values in it. Older versions of Starlette do not say which route it was.
             name = getattr(self.scope.get("endpoint"), "__qualname__", "")
-            self.gate.observe(getattr(self.scope.get("route"), "path", name), self.outcome)
+            # FastAPI since 0.137 keeps the prefixes of routers apart from the route.
+            route = self.scope.get("fastapi", {}).get("effective_route_context") or self.scope.get("route")
+            self.gate.observe(getattr(route, "path", name), self.outcome)
 
 
 async def session() -> AsyncSession:
