@@ -71,6 +71,19 @@ class Client:
 
         return eventually(decided, seconds)
 
+    def outlived(self, application, path, key, seconds):
+        """Has a worker stall so long that a repeat takes over; answers the success that both are told."""
+        payment, zombie = {"amount": 5, "stall": seconds}, []
+        worker = threading.Thread(target=lambda: zombie.append(self.post(path, key, payment)))
+        worker.start()
+        eventually(lambda: application.query("SELECT 1 FROM oncegate.abandoned"))
+        taken_over = self.post_until_decided(path, key, payment=payment)
+        worker.join()
+
+        assert taken_over.json["attempt"] == 2
+        assert (zombie[0].status, zombie[0].is_replay, zombie[0].body) == (201, True, taken_over.body)
+        return taken_over
+
     def storm(self, path, keys, repeats, **options):
         """Sends each key this many times at once; answers what came back, by key."""
         wanted = [key for key in keys for _ in range(repeats)]

@@ -17,6 +17,16 @@ from servers.service import Service  # noqa: E402
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Two processes share the tests. One has all of a file, whose servers they share, if they do not say otherwise."""
+    # The longest first, so that nobody waits for them in the end.
+    items.sort(key=lambda item: item.path.name != "test_page.py")
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
 @pytest.fixture(scope="session")
 def postgres():
     with PostgresServer() as server:

@@ -265,6 +265,13 @@ def test_a_commit_whose_reply_was_lost_is_found_in_the_record(shop, client, key)
     assert payments(shop, key) == 1
 
 
+def test_a_claim_whose_connection_was_lost_is_asked_again(shop, client, key):
+    assert client.post("/inside", key).status == 201
+    with shop.postgres.connect() as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [shop.database])
+    assert client.post("/inside", f"{key}-2").status == 201
+
+
 def test_a_client_that_has_gone_away_does_not_stop_its_payment(shop, client, key):
     body = json.dumps({"amount": 5, "stall": 0.5}).encode()
     connection = http.client.HTTPConnection(client.address, timeout=60)
