@@ -82,6 +82,7 @@ pub struct SqliteStore {
     // Fields drop in this order: the writer is the last to close the file and checkpoints it.
     reader: Queue,
     writer: Queue,
+    look: suspicion::Look,
     observer: Arc<dyn Observer>,
 }
 
@@ -105,7 +106,7 @@ impl SqliteStore {
         let writer = worker(writer, TransactionBehavior::Immediate);
         let start = |name, worker| Queue::start(name, options.queue_max, worker).map_err(OpenError::Thread);
         let (reader, writer) = (start("oncegate-reader", reader)?, start("oncegate-writer", writer)?);
-        Ok(Self { path, reader, writer, observer: options.observer })
+        Ok(Self { path, reader, writer, look: suspicion::Look::new(options.clock), observer: options.observer })
     }
 
     /// The file's absolute path.
@@ -171,9 +172,11 @@ impl Store for SqliteStore {
         Ok(census)
     }
 
-    /// Looks without anybody's turn: the processes of one machine that share a file are few.
+    /// Each process looks once a minute: those of one machine that share a file are few.
     async fn suspect(&self, mut found: Vec<Suspicion>, window: Duration) -> Result<Vec<Suspicion>, StoreError> {
-        found.extend(self.reader.ask(suspicion::Pairs { window }).await?);
+        if self.look.is_due() {
+            found.extend(self.reader.ask(suspicion::Pairs { window }).await?);
+        }
         if found.is_empty() {
             return Ok(found);
         }

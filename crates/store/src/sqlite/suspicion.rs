@@ -1,13 +1,23 @@
 //! suspect and suspected: one request under two keys.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use oncegate_core::{Filter, Operation, RecordDigest, Suspicion, Timestamp};
+use oncegate_core::{Clock, Filter, Operation, RecordDigest, Suspicion, Timestamp};
 use rusqlite::{Row, named_params};
 
 use super::{error::Failure, queue::Verb, session::Session};
 
 // === types ===
+
+/// When this process looked last: a look reads up to 50,000 records.
+#[derive(Debug)]
+pub(super) struct Look {
+    clock: Arc<dyn Clock>,
+    last: Mutex<Option<Timestamp>>,
+}
 
 /// Looks for them; the reader's part of the verb *suspect*.
 pub(super) struct Pairs {
@@ -24,6 +34,28 @@ pub(super) struct Noted {
 
 /// How long an execution may take and still be seen together with one that began with it.
 const EXECUTION_MAX: Duration = Duration::from_mins(5);
+
+/// Between two looks.
+const LOOK_PAUSE: Duration = Duration::from_mins(1);
+
+// === impl Look ===
+
+impl Look {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, last: Mutex::new(None) }
+    }
+
+    /// Whether whoever asks is to look: once a minute. A clock that was put back ends the minute.
+    pub(super) fn is_due(&self) -> bool {
+        let now = self.clock.now();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| now < last || now.since(last) >= LOOK_PAUSE);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
 
 // === the verbs ===
 
