@@ -144,3 +144,19 @@ async fn a_bare_lf_ends_no_line_between_chunks() {
         assert!(!backend.rest().await.contains("0\r\n\r\n"), "{body:?} looks whole");
     }
 }
+
+/// RFC 9112 section 6.3: chunks override a length. A client that went by the length would read the rest as the next answer.
+#[tokio::test]
+async fn a_response_with_a_length_and_chunks_has_chunks() {
+    let gate = Gate::start().await;
+    let mut client = gate.client().await;
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut backend = gate.backend().await;
+    backend.head().await;
+    backend
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nhello world\r\n0\r\n\r\n")
+        .await;
+    let head = client.head().await;
+    assert_eq!((head.get("content-length"), head.get("transfer-encoding")), (None, Some("chunked")));
+    client.expect("B\r\nhello world\r\n0\r\n\r\n").await;
+}

@@ -33,6 +33,11 @@ pub(super) fn clean<B>(response: &mut Response<B>) -> Result<Afterwards, Upstrea
     if fields.transfer_encoding && !is_chunked(headers) {
         return Err(failure::transfer_coding());
     }
+    if fields.transfer_encoding {
+        // It overrides a length that is sent along (RFC 9112 section 6.3), and a client that counted by that length would
+        // take the rest of this answer for the next one.
+        headers.remove(header::CONTENT_LENGTH);
+    }
     let options = ConnectionOptions::of(headers, fields);
     options.remove_from(headers, fields);
     if fields.te {
