@@ -50,7 +50,7 @@ const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How connections are treated.
 #[derive(Debug, Clone)]
 pub(crate) struct AcceptSettings {
-    /// Most connections at once. When they are used up no more are accepted: clients wait in the system's backlog and
+    /// Most connections at once, those among them that became tunnels. When they are used up no more are accepted: clients wait in the system's backlog and
     /// are served as soon as others leave. Nobody gets an error, and nothing half-accepted has to be thrown away.
     pub(crate) connections_max: usize,
     /// How long a connection may take to bring a whole request head, counted from its start or its last answer; so
@@ -205,7 +205,7 @@ where
         if stream.set_nodelay(true).is_err() {
             return;
         }
-        let socket = Socket::of_client(stream, self.settings.head_timeout, self.settings.idle_timeout);
+        let socket = Socket::of_client(stream, permit, self.settings.head_timeout, self.settings.idle_timeout);
         let edge = Arc::new(Edge::new(peer.ip(), &self.settings));
         let (mut builder, service, ends) = (self.builder.clone(), self.service.clone(), self.ends.clone());
         builder.http1().timer(HeadTimer::default());
@@ -215,7 +215,6 @@ where
                 async move { Ok::<_, Infallible>(edge.answer(service, request).await) }
             });
             connection::serve(&builder, socket, answer, ends).await;
-            drop(permit);
         });
     }
 

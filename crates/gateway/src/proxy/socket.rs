@@ -11,6 +11,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    sync::OwnedSemaphorePermit,
 };
 
 use super::idle_timer::IdleTimer;
@@ -34,6 +35,8 @@ pub(super) struct Socket {
     writing: IdleTimer,
     is_write_broken: bool,
     is_read_over: bool,
+    /// The client's place among the connections, also once it is a tunnel.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The time until hyper knows the protocol.
@@ -48,14 +51,26 @@ struct Opening {
 
 impl Socket {
     /// A client's. `opening`: until the protocol is known; `idle`: for each write.
-    pub(super) fn of_client(stream: TcpStream, opening: Duration, idle: Duration) -> Self {
+    pub(super) fn of_client(
+        stream: TcpStream,
+        permit: OwnedSemaphorePermit,
+        opening: Duration,
+        idle: Duration,
+    ) -> Self {
         let opening = Opening { timer: IdleTimer::new(opening), preface_bytes: 0 };
-        Self { opening: Some(opening), ..Self::of_upstream(stream, idle) }
+        Self { opening: Some(opening), _permit: Some(permit), ..Self::of_upstream(stream, idle) }
     }
 
     /// The upstream's. `idle`: for each write.
     pub(super) fn of_upstream(stream: TcpStream, idle: Duration) -> Self {
-        Self { stream, opening: None, writing: IdleTimer::new(idle), is_write_broken: false, is_read_over: false }
+        Self {
+            stream,
+            opening: None,
+            writing: IdleTimer::new(idle),
+            is_write_broken: false,
+            is_read_over: false,
+            _permit: None,
+        }
     }
 
     /// What a write of `bytes` bytes comes to.

@@ -112,3 +112,28 @@ async fn a_client_that_takes_nothing_is_hung_up_on() {
     assert!(!soon("the end", backend.send_all_or_fail(&body)).await, "64 MiB went somewhere");
     drop(client);
 }
+
+#[tokio::test]
+async fn a_tunnel_keeps_its_place_among_the_connections() {
+    let gate = Gate::with(|setup| setup.accept.connections_max = 1).await;
+    let mut tunnel = gate.client().await;
+    tunnel.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n").await;
+    let mut far_end = gate.backend().await;
+    far_end.head().await;
+    far_end.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello").await;
+    tunnel.head().await;
+    tunnel.expect("hello").await;
+    let mut second = gate.client().await;
+    second.send(GET).await;
+    // Bytes that pass after it was sent: whoever accepts has had its turn.
+    far_end.send("more").await;
+    tunnel.expect("more").await;
+    assert!(gate.backend_is_left_alone().await, "it was let in beside the tunnel");
+    drop(far_end);
+    tunnel.closed().await;
+    drop(tunnel);
+    let mut backend = gate.backend().await;
+    backend.head().await;
+    backend.send(OK).await;
+    assert_eq!(second.head().await.status(), 200);
+}
