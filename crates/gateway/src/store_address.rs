@@ -54,7 +54,7 @@ pub(crate) enum AddressError {
 }
 
 /// What can be said about a store without changing anything.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// It is there.
     There,
@@ -137,14 +137,23 @@ impl StoreAddress {
         Ok(())
     }
 
-    /// How many migrations the schema of a store on a server lacks; changes nothing.
+    /// How many migrations the schema of a store that is there lacks; changes nothing.
     ///
     /// # Errors
     /// When the server cannot be reached, refuses, or has a newer schema.
     pub(crate) async fn behind(&self) -> anyhow::Result<usize> {
-        let Self::Postgres(address) = self else { return Ok(0) };
-        let looking = async { Migrator::connect(address).await?.pending().await };
-        looking.await.with_context(|| format!("store {self}"))
+        match self {
+            Self::Postgres(address) => {
+                let looking = async { Migrator::connect(address).await?.pending().await };
+                looking.await.with_context(|| format!("store {self}"))
+            }
+            Self::Sqlite(path) if self.presence()? == Presence::There => {
+                let path = path.clone();
+                let looking = tokio::task::spawn_blocking(move || SqliteStore::pending(path));
+                looking.await.context("looking at the store failed")?.with_context(|| format!("store {self}"))
+            }
+            Self::Sqlite(_) | Self::Redis(_) | Self::Memory => Ok(0),
+        }
     }
 
     /// Whether opening would find a store or make one.

@@ -109,6 +109,14 @@ impl SqliteStore {
         Ok(Self { path, reader, writer, look: suspicion::Look::new(options.clock), observer: options.observer })
     }
 
+    /// How many migrations [`open`](Self::open) would apply to a file that is there. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn pending(path: impl AsRef<Path>) -> Result<usize, OpenError> {
+        open::pending(&open::absolute(path.as_ref())?, &Options::default())
+    }
+
     /// The file's absolute path.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
     backend::Backend,
-    process::{run, text},
+    process::{Gate, run, text},
 };
 
 #[test]
@@ -63,6 +64,23 @@ fn a_file_that_is_no_store_fails_it_and_stays_as_it_is() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("oncegate.db is not an SQLite database"), "{}", text(&output.stdout));
     assert_eq!(fs::read_to_string(&file).unwrap(), "a diary");
+}
+
+#[test]
+fn a_file_with_an_older_schema_is_said_to_have_one_and_stays_as_it_is() {
+    let backend = Backend::prompt();
+    let gate = Gate::start(&backend.url());
+    gate.signal(Signal::TERM);
+    let (_, directory) = gate.wait();
+    let file = directory.path().join("oncegate.db");
+    let mut bytes = fs::read(&file).unwrap();
+    // The last byte of `user_version` (SQLite file format, section 1.3).
+    bytes[63] -= 1;
+    fs::write(&file, &bytes).unwrap();
+    let output = run(directory.path(), &["check", "--upstream", &backend.url(), "--json"], &[]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["checks"][1]["found"], "its schema lacks 1 migrations; serve applies them", "{report}");
+    assert_eq!((output.status.code(), fs::read(&file).unwrap() == bytes), (Some(0), true));
 }
 
 #[test]

@@ -125,6 +125,16 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
     Ok(connection)
 }
 
+/// How many migrations a file lacks. Refuses as [`writer`] does, and changes nothing.
+pub(super) fn pending(path: &Path, options: &Options) -> Result<usize, OpenError> {
+    let failed = |error| refusal(path, error);
+    let connection = connect(path, options, OpenFlags::empty()).map_err(failed)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    inspect(&connection, path)?;
+    let lacking = migrate::SCHEMA.saturating_sub(migrate::schema(&connection).map_err(failed)?);
+    Ok(usize::try_from(lacking).unwrap_or_default())
+}
+
 /// A connection that reads a file which [`writer`] has opened.
 pub(super) fn reader(path: &Path, options: &Options) -> Result<Connection, OpenError> {
     let open = || {

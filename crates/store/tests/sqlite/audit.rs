@@ -1,6 +1,7 @@
 //! The audit: what the file itself guards, and files of before it.
 
 use oncegate_core::{Note, OperatorVerb, Seen, Store, Written};
+use oncegate_store::sqlite::SqliteStore;
 
 use crate::fixture::{Place, acquire, purge, request, response};
 
@@ -59,7 +60,10 @@ async fn a_file_of_before_the_audit_is_brought_up_to_date() {
                   CREATE INDEX records_open ON records (state, on_abandoned, lease_until) WHERE state <> 'completed';
                   PRAGMA user_version = 1";
     place.connect().execute_batch(before).unwrap();
+    let schema = || place.connect().pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((SqliteStore::pending(place.path()).unwrap(), schema()), (3, 1), "a look changes nothing");
     let store = place.open();
+    assert_eq!(SqliteStore::pending(place.path()).unwrap(), 0);
     assert!(store.get(lease.record).await.unwrap().is_some(), "its records are kept");
     assert_eq!(store.audit(0).await.unwrap(), []);
     assert_eq!(store.census().await.unwrap().in_flight, 1);
