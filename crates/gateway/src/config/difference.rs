@@ -40,9 +40,34 @@ impl Config {
     /// # Errors
     /// Every value that needs a restart.
     pub(crate) fn check_over(&self, running: &Self) -> Result<(), Faults> {
-        let mut faults: Vec<_> = self.differences(running).iter().filter_map(Difference::needing_a_restart).collect();
+        let differences = self.differences(running);
+        let mut faults: Vec<_> = differences.iter().filter_map(Difference::needing_a_restart).collect();
+        let is_told = |names: &[&str]| {
+            differences.iter().any(|each| each.section == &SectionName::Table("store") && names.contains(&each.name))
+        };
+        for (names, is_same) in [
+            (["url", "url_file"], self.store.address == running.store.address),
+            (["front", "front_file"], self.store.front == running.store.front),
+        ] {
+            if !is_same && !is_told(&names) {
+                faults.extend(self.unshown_change(names));
+            }
+        }
         faults.extend(self.secrets.changed_values(&running.secrets));
         Faults::check(faults)
+    }
+
+    /// The fault of an address that differs in what is not shown.
+    fn unshown_change(&self, names: [&'static str; 2]) -> Option<Fault> {
+        let is_it = |key: &&Effective| {
+            key.section == SectionName::Table("store") && names.contains(&key.name) && key.shown.is_some()
+        };
+        let key = self.effective.iter().find(is_it)?;
+        let text = format!(
+            "[store] {} is another address, or has another password or other options: needs a restart",
+            key.name
+        );
+        Some(Fault::new(&key.origin, text))
     }
 
     /// What becomes of each route, by its name; routes that stay as they are are left out.
@@ -148,6 +173,26 @@ mod tests {
         }
         let moved = config("upstream = \"http://v\"\n").check_over(&config(UPSTREAM)).unwrap_err().to_string();
         assert!(moved.starts_with("gate.toml:1:12: upstream is \"http://v\" instead of"), "{moved}");
+    }
+
+    #[test]
+    fn what_is_not_shown_of_a_stores_address_cannot_change_either() {
+        let url = |options: &str| format!("[store]\nurl = \"postgres://me:{options}\"\n");
+        let front = |password: &str| format!("{}front = \"redis://:{password}@r\"\n", url("a@h/d"));
+        for (before, after, place) in [
+            (url("old-one@h/d"), url("new-one@h/d"), "gate.toml:3:7: [store] url is another address"),
+            (
+                url("a@h/d?sslmode=prefer"),
+                url("a@h/d?sslmode=require"),
+                "gate.toml:3:7: [store] url is another address",
+            ),
+            (front("old-one"), front("new-one"), "gate.toml:4:9: [store] front is another address"),
+        ] {
+            let told = refused(&before, &after);
+            assert!(told.starts_with(place) && told.ends_with(": needs a restart"), "{told}");
+            assert!(!told.contains("new-one") && !told.contains('\n'), "{told}");
+            assert_eq!(refused(&after, &after), "");
+        }
     }
 
     #[test]
