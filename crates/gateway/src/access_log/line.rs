@@ -5,6 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{Format, Seen};
+use crate::records::table;
 
 /// Where a client left before its answer, there is no outcome.
 const LEFT: &str = "left";
@@ -50,7 +51,7 @@ fn fields(seen: &Seen, full_keys: bool) -> Map<String, Value> {
 
 /// The first five without their names.
 fn write_plain(text: &mut String, fields: &Map<String, Value>) -> std::fmt::Result {
-    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), |text| text.replace(' ', "%20"));
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), plain);
     for name in ["at", "method", "path", "status", "outcome"] {
         write!(text, "{} ", fields.get(name).map_or_else(|| "-".to_owned(), shown))?;
     }
@@ -63,4 +64,9 @@ fn write_plain(text: &mut String, fields: &Map<String, Value>) -> std::fmt::Resu
     text.pop();
     text.push('\n');
     Ok(())
+}
+
+/// Fields end at a space, and what would move the cursor or break the line is replaced: a target may hold raw UTF-8.
+fn plain(text: &str) -> String {
+    table::shown(text).replace(' ', "%20")
 }

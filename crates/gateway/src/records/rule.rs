@@ -5,6 +5,7 @@ use std::{fs::File, io::Read as _, process::ExitCode};
 use anyhow::Context as _;
 use bytes::Bytes;
 use oncegate_core::{Fence, Note, OperatorVerb, Record, Seen, StoredResponse};
+use oncegate_store::redis;
 
 use super::{
     desk::{self, Desk, Ruled, Ruling},
@@ -12,7 +13,7 @@ use super::{
     response::{self, BODY_BYTES_MAX, ResponseError},
     table, usage,
 };
-use crate::config::StoreSources;
+use crate::{config::StoreSources, store_address::StoreAddress};
 
 // === types ===
 
@@ -149,8 +150,18 @@ fn advice(verb: OperatorVerb, record: &Record, sources: &StoreSources) -> String
         record.id.digest().short(),
         record.fence
     );
-    if let Some(store) = &sources.store {
-        line += &format!(" --store '{store}'");
+    let (store, front) = (sources.store.as_deref(), sources.front.as_deref());
+    for (flag, text, shown) in [
+        ("--store", store, store.and_then(|text| text.parse::<StoreAddress>().ok()).map(|address| address.to_string())),
+        (
+            "--front",
+            front,
+            front.and_then(|text| text.parse::<redis::Address>().ok()).map(|address| address.to_string()),
+        ),
+    ] {
+        let Some(text) = text else { continue };
+        // With a password, or options that are not shown, it is for whoever runs it to repeat.
+        line += &format!(" {flag} '{}'", if shown.as_deref() == Some(text) { text } else { "…" });
     }
     if let Some(config) = &sources.config {
         line += &format!(" --config '{}'", config.display());
