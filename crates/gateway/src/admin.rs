@@ -1,17 +1,22 @@
 //! The admin listener: whether the process lives, whether it is ready, what it counts, and the operators' verbs.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use arc_swap::ArcSwapOption;
-use axum::{Router, extract::State, middleware::from_fn_with_state, response::IntoResponse, routing::get};
-use http::{StatusCode, header};
-use oncegate_tower::Handle;
+use axum::{Router, body::Body, extract::State, middleware::from_fn_with_state, response::IntoResponse, routing::get};
+use http::{Request, Response, StatusCode, header};
+use oncegate_tower::{Handle, ResponseBody};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use crate::{
     config::Token,
     metrics::{self, Metrics},
+    proxy::{self, AcceptSettings, ClientBody},
     records::desk::Desk,
     serve::{
         health::Health,
@@ -59,14 +64,18 @@ pub(crate) struct SharedToken(Arc<ArcSwapOption<Token>>);
 
 // === serving ===
 
+/// Most connections at once: scrapers and people are few, and who shows no token must not take the clients' descriptors.
+const CONNECTIONS_MAX: usize = 256;
+
 /// Serves until `stop`; then connections are cut, since scrapes come again.
 pub(crate) async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
     let history = Arc::clone(&admin.history).run(stop.clone());
-    let serving = stop.run_until_cancelled(axum::serve(listener, router(admin)).into_future());
-    let ((), served) = tokio::join!(history, serving);
-    if let Some(Err(error)) = served {
-        tracing::error!(%error, "the admin listener ended");
-    }
+    let service = router(admin)
+        .map_request(|request: Request<ClientBody>| request.map(Body::new))
+        .map_response(|response: Response<Body>| response.map(ResponseBody::passed));
+    let settings =
+        AcceptSettings { connections_max: CONNECTIONS_MAX, drain: Duration::ZERO, ..AcceptSettings::default() };
+    tokio::join!(history, proxy::accept(listener, service, settings, stop));
 }
 
 fn router(admin: Admin) -> Router {

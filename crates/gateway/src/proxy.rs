@@ -51,6 +51,8 @@ mod tests;
 
 pub(crate) use self::{
     accept::{AcceptSettings, accept},
+    client_body::ClientBody,
+    edge::Failed,
     protected::ProtectedHeaders,
     upstream::{Settings, Upstream, UpstreamAddress},
 };

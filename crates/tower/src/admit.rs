@@ -1,12 +1,17 @@
 //! Key and scope: is this request guarded, and under which record id?
 
-use http::{HeaderMap, HeaderName, header, request::Parts};
+use std::io::{self, Read as _};
+
+use flate2::read::MultiGzDecoder;
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use oncegate_core::{IdempotencyKey, KeySpelling, Scope, ScopeBuilder};
 
 use crate::{
     Problem, Route,
     route::{Anonymous, KeySource, ScopePart},
 };
+
+mod member;
 
 // === types ===
 
@@ -52,16 +57,17 @@ pub(crate) fn admit(route: &Route, parts: &Parts) -> Admission {
     }
 }
 
-/// Looks for the key in a body that was read whole.
-pub(crate) fn admit_body(route: &Route, body: &[u8]) -> Admission {
+/// Looks for the key in a body that was read whole, gzip removed; one in another coding has none. May take a while: it
+/// reads all of it.
+pub(crate) fn admit_body(route: &Route, headers: &HeaderMap, body: &mut dyn io::Read) -> Admission {
     let KeySource::Body(pointer) = &route.key else { return Admission::Unguarded };
-    let document: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let member = document.as_ref().and_then(|document| document.pointer(pointer.as_str()));
-    let text = match member {
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(serde_json::Value::Number(number)) => number.to_string(),
-        Some(_) | None => return without_key(route),
+    let coding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], HeaderValue::as_bytes).trim_ascii();
+    let text = if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
+        member::text_at(MultiGzDecoder::new(body).take(route.max_request_body), pointer)
+    } else {
+        member::text_at(body, pointer)
     };
+    let Some(text) = text else { return without_key(route) };
     match IdempotencyKey::new(&text) {
         Ok(key) => Admission::Keyed(key, KeySpelling::Bare),
         Err(error) => Admission::Refused(Problem::key_invalid(&route.key.to_string(), error)),
@@ -109,7 +115,7 @@ fn without_key(route: &Route) -> Admission {
 }
 
 fn header_values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a [u8]> {
-    headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect()
+    headers.get_all(name).iter().map(HeaderValue::as_bytes).collect()
 }
 
 /// Values of a cookie (RFC 6265 section 4.2.1), of each `Cookie` line.
@@ -187,14 +193,25 @@ mod tests {
         let pointer = oncegate_core::fingerprint::JsonPointer::parse("/id").unwrap();
         route.key = KeySource::Body(pointer);
         assert!(matches!(admit(&route, &parts("POST", &[])), Admission::KeyInBody));
-        let key_of = |body: &str| match admit_body(&route, body.as_bytes()) {
+        let key_in = |coding: &[(&'static str, &[u8])], mut body: &[u8]| match admit_body(
+            &route,
+            &parts("POST", coding).headers,
+            &mut body,
+        ) {
             Admission::Keyed(key, _) => Some(key.as_str().to_owned()),
             Admission::Unguarded | Admission::Refused(_) | Admission::KeyInBody => None,
         };
+        let key_of = |body: &str| key_in(&[], body.as_bytes());
         assert_eq!(key_of(r#"{"id":"evt_1"}"#).as_deref(), Some("evt_1"));
         assert_eq!(key_of(r#"{"id":7}"#).as_deref(), Some("7"));
         assert_eq!(key_of(r#"{"id":null}"#), None);
         assert_eq!(key_of("not json"), None);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut gzip, br#"{"id":"evt_1"}"#).unwrap();
+        let gzip = gzip.finish().unwrap();
+        assert_eq!(key_in(&[("content-encoding", b"GZIP")], &gzip).as_deref(), Some("evt_1"));
+        assert_eq!(key_in(&[("content-encoding", b"gzip")], br#"{"id":"evt_1"}"#), None);
+        assert_eq!(key_in(&[("content-encoding", b"br")], &gzip), None);
         let scope = identify(&route, &HeaderMap::new()).unwrap().scope;
         assert_eq!(scope.as_str(), "route=8:payments");
     }

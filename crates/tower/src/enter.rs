@@ -35,7 +35,7 @@ pub(crate) enum Entered<B> {
 /// Reads the key, finds out who calls, and reads the body for the fingerprint, in the order of
 /// answers that clients rely on: 400 before 413. Nothing is asked of the client's body before the
 /// head is known to be good. Dropping the future forgets the request.
-pub(crate) async fn enter<B>(gate: &Gate, route: &Route, parts: &Parts, body: B) -> Entered<B>
+pub(crate) async fn enter<B>(gate: &Gate, route: &Arc<Route>, parts: &Parts, body: B) -> Entered<B>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -59,7 +59,7 @@ where
     };
     let (key, spelling) = match from_header {
         Some(keyed) => keyed,
-        None => match key_in_body(route, &received).await {
+        None => match key_in_body(route, parts, &received).await {
             Admission::Keyed(key, spelling) => (key, spelling),
             Admission::Refused(problem) => return Entered::Refused(problem),
             Admission::Unguarded | Admission::KeyInBody => return Entered::Unguarded(received.into_body()),
@@ -99,9 +99,10 @@ fn warn_of_anonymous_callers(gate: &Gate, route: &Route) {
     }
 }
 
-async fn key_in_body(route: &Route, received: &Received) -> Admission {
-    match received.bytes().await {
-        Ok(bytes) => admit_body(route, &bytes),
+async fn key_in_body(route: &Arc<Route>, parts: &Parts, received: &Received) -> Admission {
+    let (of, headers) = (Arc::clone(route), parts.headers.clone());
+    match received.read(move |body| admit_body(&of, &headers, body)).await {
+        Ok(admission) => admission,
         Err(error) => Admission::Refused(refusal(route, &ReceiveError::Spool(error))),
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::{
-    BoxError, Event, Outcome, Problem, RequestBody, ResponseBody, UpstreamError, UpstreamErrorKind,
+    BoxError, Event, Outcome, Problem, RequestBody, ResponseBody, Route, UpstreamError, UpstreamErrorKind,
     claim::Guarded,
     crash,
     layer::Gate,
@@ -228,13 +228,24 @@ impl<S, B> Call<S, B> {
     }
 
     /// Calls the inner service without a guard, because the store is down and the route says so.
-    pub(crate) async fn unguarded<RB>(self, gate: &Gate) -> Result<Response<ResponseBody<RB>>, S::Error>
+    pub(crate) async fn unguarded<RB>(
+        self,
+        gate: &Gate,
+        route: &Arc<Route>,
+    ) -> Result<Response<ResponseBody<RB>>, S::Error>
     where
         S: Service<Request<RequestBody<B>>, Response = Response<RB>>,
+        S::Error: 'static,
     {
         gate.observe(&Event::FailedOpen);
         let Self { inner, parts, received, .. } = self;
-        let mut response = pass(inner, Request::from_parts(parts, received.into_body())).await?;
+        let is_idempotent = parts.method.is_idempotent();
+        let answered = pass(inner, Request::from_parts(parts, received.into_body().on(route))).await;
+        let mut response = match answered.map_err(|error| (upstream_error_kind(&error), error)) {
+            Ok(response) => response,
+            Err((Some(kind), _)) => Problem::upstream_unguarded(kind, is_idempotent).into_response(),
+            Err((None, error)) => return Err(error),
+        };
         response.headers_mut().insert(replay::FAILED_OPEN, HeaderValue::from_static("true"));
         Ok(response)
     }
@@ -284,6 +295,11 @@ impl<E: 'static> Failure<E> {
 
 /// How far a call got, if its error says so.
 pub(crate) fn upstream_error_kind(error: &dyn Any) -> Option<UpstreamErrorKind> {
+    upstream_error(error).map(UpstreamError::kind)
+}
+
+/// The error that says how far a call got, boxed or not.
+pub(crate) fn upstream_error(error: &dyn Any) -> Option<&UpstreamError> {
     let boxed = || error.downcast_ref::<BoxError>()?.downcast_ref::<UpstreamError>();
-    error.downcast_ref::<UpstreamError>().or_else(boxed).map(UpstreamError::kind)
+    error.downcast_ref::<UpstreamError>().or_else(boxed)
 }

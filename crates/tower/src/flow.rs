@@ -65,11 +65,12 @@ where
             },
             Join::Lead(turn) => {
                 let leader = (Arc::clone(gate), guarded.clone());
+                let route = Arc::clone(route);
                 let led = detach(&gate.executions, async move |mut reply| {
                     let (gate, guarded) = leader;
                     let execution = match claim(gate, turn, guarded).await {
                         Claimed::Execute(execution) => execution,
-                        Claimed::Unguarded(gate) => return reply.send(&gate, call.unguarded(&gate).await),
+                        Claimed::Unguarded(gate) => return reply.send(&gate, call.unguarded(&gate, &route).await),
                         Claimed::Told(told) => return reply.told(told, call),
                     };
                     // execute → complete, as long as the lease is ours
@@ -84,6 +85,10 @@ where
                 }
             }
         };
+        // Whoever was told by the leader that the store failed.
+        if told.is_err() && route.fail_open {
+            return call.unguarded(gate, route).await;
+        }
         let compared = under_the_recorded_rules(gate, &guarded, &told, (&call.parts, &call.received)).await;
         if let Some(fingerprint) = compared {
             guarded.request.fingerprint = fingerprint;

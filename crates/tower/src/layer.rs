@@ -20,7 +20,7 @@ use tower_service::Service;
 
 use crate::{
     Account, BoxError, Event, Observer, Outcome, RequestBody, ResponseBody, Route, Routes, Unobserved, claim::Ticks,
-    flow, local::Local, route::requested_uri, split::SplitScopes, suspect::Suspects,
+    execute::upstream_error, flow, local::Local, route::requested_uri, split::SplitScopes, suspect::Suspects,
 };
 
 // === types ===
@@ -192,8 +192,9 @@ where
                 account.note(|entries| entries.route = Some(Arc::clone(&route.name)));
             }
             let answered = flow::answer(&gate, &route, ready, request).await;
-            if let Ok(response) = &answered {
-                gate.answered(&route, response);
+            match &answered {
+                Ok(response) => gate.answered(&route, response),
+                Err(error) => gate.observe(&Event::Failed { route: &route.name, error: upstream_error(error) }),
             }
             answered
         })

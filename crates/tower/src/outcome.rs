@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use oncegate_core::{ErrorKind, Fence, Suspicion};
 
+use crate::UpstreamError;
+
 // === types ===
 
 /// What was done with one request; see [`Outcome::of`].
@@ -51,6 +53,13 @@ pub enum Event<'a> {
         outcome: Outcome,
         /// The status code of the answer.
         status: u16,
+    },
+    /// An unguarded request has no answer; whoever called the layer makes one of its error.
+    Failed {
+        /// The route's name.
+        route: &'a str,
+        /// The inner service's, if it is of this type.
+        error: Option<&'a UpstreamError>,
     },
     /// The store answered a claim.
     Claimed {

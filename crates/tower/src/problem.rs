@@ -28,6 +28,7 @@ pub struct Problem {
     detail: String,
     retry_after: Option<Duration>,
     members: Map<String, Value>,
+    outcome: Outcome,
 }
 
 /// Which of our own answers it is.
@@ -311,6 +312,18 @@ impl Problem {
         }
     }
 
+    /// The same for a request that was not guarded: there is no record, so a repeat is executed. `is_idempotent`: by its
+    /// method, that is harmless (RFC 9110 section 9.2.2).
+    #[must_use]
+    pub fn upstream_unguarded(kind: UpstreamErrorKind, is_idempotent: bool) -> Self {
+        let problem = Self::upstream(kind, false);
+        if kind == UpstreamErrorKind::Unreachable || is_idempotent {
+            return Self { retry: Retry::Later, outcome: Outcome::Bypassed, ..problem };
+        }
+        let detail = format!("{}; it was not guarded, so a repeat may execute it a second time", problem.detail);
+        Self { retry: Retry::Operator, detail, outcome: Outcome::Bypassed, ..problem }
+    }
+
     /// The store cannot be asked; the upstream was not called.
     #[must_use]
     pub fn store_unavailable() -> Self {
@@ -355,12 +368,12 @@ impl Problem {
         if let Some(retry_after) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(whole_seconds(retry_after)));
         }
-        response.extensions_mut().insert(self.kind.outcome());
+        response.extensions_mut().insert(self.outcome);
         response
     }
 
     fn new(kind: ProblemKind, retry: Retry, detail: String) -> Self {
-        Self { kind, retry, detail, retry_after: None, members: Map::new() }
+        Self { kind, retry, detail, retry_after: None, members: Map::new(), outcome: kind.outcome() }
     }
 
     fn with(mut self, name: &str, value: Value) -> Self {

@@ -1,5 +1,7 @@
 //! The request's body: read once, fingerprinted on the way, and kept for the inner service.
 
+use std::io;
+
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header, request::Parts};
 use http_body::Body;
@@ -41,7 +43,7 @@ pub(crate) enum ReceiveError {
     /// The client did not send all of it.
     Client(BoxError),
     /// The temporary file failed.
-    Spool(std::io::Error),
+    Spool(io::Error),
 }
 
 // === receive ===
@@ -107,8 +109,18 @@ fn length_of(data: &Bytes) -> u64 {
 // === impl Received ===
 
 impl Received {
-    /// The bytes, for a key that is in the body.
-    pub(crate) async fn bytes(&self) -> std::io::Result<Bytes> {
+    /// Has somebody read all of it, from its beginning; what lies in a file, on a thread where that may take a while.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut dyn io::Read) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        match &self.content {
+            Content::Kept(bytes) => Ok(read(&mut &bytes[..])),
+            Content::Spooled(spool) => spool.read_by(read).await,
+        }
+    }
+
+    async fn bytes(&self) -> io::Result<Bytes> {
         match &self.content {
             Content::Kept(bytes) => Ok(bytes.clone()),
             Content::Spooled(spool) => spool.read().await,
@@ -154,7 +166,7 @@ impl Gathering {
         }
     }
 
-    async fn push(&mut self, data: Bytes) -> std::io::Result<()> {
+    async fn push(&mut self, data: Bytes) -> io::Result<()> {
         *self = match std::mem::take(self) {
             Self::Nothing if data.len() <= KEPT_BYTES_MAX => Self::One(data),
             Self::Nothing => Self::File(Spool::of(&[&data]).await?),
@@ -178,7 +190,7 @@ impl Gathering {
         Ok(())
     }
 
-    async fn finish(self) -> std::io::Result<Content> {
+    async fn finish(self) -> io::Result<Content> {
         Ok(match self {
             Self::Nothing => Content::Kept(Bytes::new()),
             Self::One(bytes) => Content::Kept(bytes),

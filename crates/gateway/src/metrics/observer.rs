@@ -1,17 +1,24 @@
 //! What the layer says, counted.
 
-use oncegate_tower::{Event, Observer};
+use oncegate_tower::{Event, Observer, UpstreamErrorKind};
 
 use super::{
     Metrics,
     labels::{StaleLabels, StoreErrorLabels, kind_name},
     observe,
 };
+use crate::proxy::Failed;
 
 impl Observer for Metrics {
     fn observe(&self, event: &Event<'_>) {
         match *event {
             Event::Answered { route, outcome, status } => self.routes.answered(route, outcome, status),
+            Event::Failed { route, error } => {
+                let error = error.map(|error| error as &(dyn std::error::Error + 'static));
+                let failed = error.map_or(Failed::Upstream(UpstreamErrorKind::Failed), Failed::by);
+                let (outcome, status) = failed.counted();
+                self.routes.answered(route, outcome, status);
+            }
             Event::Claimed { duration } => observe(&self.claim_duration, duration),
             Event::Completed { duration } => observe(&self.completion_duration, duration),
             Event::Executed { route, duration } => self.routes.executed(route, duration),

@@ -26,7 +26,8 @@ pub(super) struct RouteCounters {
 
 pub(super) type UpstreamFamily = Family<RouteLabels, Histogram, fn() -> Histogram>;
 
-/// The series of one route. A series that was never needed does not exist, also not as a zero.
+/// The series of one route. One that was never needed does not exist, also not as a zero, apart from those that an alert
+/// waits for.
 struct RouteSeries {
     name: Arc<str>,
     requests: [OnceLock<Box<[OnceLock<Counter>]>>; Outcome::ALL.len()],
@@ -57,6 +58,8 @@ impl RouteCounters {
             for is_anonymous in [false, true] {
                 self.suspected.get_or_create_owned(&SuspectLabels::new(&route.name, is_anonymous));
             }
+            let (outcome, status) = (Outcome::Unavailable.as_str(), StatusLabel::of(503));
+            self.requests.get_or_create_owned(&RequestLabels { route: Arc::clone(&route.name), outcome, status });
         }
         self.by_route.store(Arc::new(by_route));
     }

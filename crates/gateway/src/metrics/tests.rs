@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use oncegate_core::{Backend, ErrorKind, Fence};
-use oncegate_tower::{Event, Observer, Outcome, Route};
+use oncegate_tower::{Event, Observer, Outcome, Route, UpstreamError};
 
 use super::*;
 
@@ -31,6 +31,27 @@ fn requests_are_counted_by_route_outcome_and_status() {
     has(&text, r#"oncegate_requests_total{route="defaults",outcome="bypassed",status="other"} 2"#);
     has(&text, "oncegate_executions 3");
     assert!(!text.contains("replayed"), "series that were never needed do not exist:\n{text}");
+}
+
+#[test]
+fn refusals_for_the_store_are_counted_from_the_beginning() {
+    let line = r#"oncegate_requests_total{route="defaults",outcome="unavailable",status="503"}"#;
+    let metrics = metrics();
+    has(&metrics.encode(0), &format!("{line} 0"));
+    metrics.observe(&Event::Answered { route: "defaults", outcome: Outcome::Unavailable, status: 503 });
+    has(&metrics.encode(0), &format!("{line} 1"));
+}
+
+#[test]
+fn a_request_without_an_answer_is_counted_as_what_its_client_was_told() {
+    let metrics = metrics();
+    let errors = [None, Some(UpstreamError::timeout())];
+    for error in &errors {
+        metrics.observe(&Event::Failed { route: "defaults", error: error.as_ref() });
+    }
+    let text = metrics.encode(0);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="bypassed",status="502"} 1"#);
+    has(&text, r#"oncegate_requests_total{route="defaults",outcome="bypassed",status="504"} 1"#);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Version, header};
 use http_body::Body;
 use hyper::body::Incoming;
-use oncegate_tower::{BoxError, Problem, ResponseBody, UpstreamError, UpstreamErrorKind};
+use oncegate_tower::{BoxError, Outcome, Problem, ResponseBody, UpstreamError, UpstreamErrorKind};
 use tower_service::Service;
 
 use super::{
@@ -60,6 +60,7 @@ impl Edge {
         B: Body<Data = Bytes>,
     {
         let fields = Fields::of(request.headers());
+        let is_idempotent = request.method().is_idempotent();
         let expectation = if fields.expect { take_expectation(&mut request) } else { None };
         let prepared = request_head::prepare(&mut request, fields, &self.forwarded, &self.protected);
         let unread = if request.version() == Version::HTTP_2 { Unread::Drop } else { Unread::Drain };
@@ -67,10 +68,11 @@ impl Edge {
         if let Err(refusal) = prepared {
             return refusal.into_response();
         }
-        if let Err(response) = poll_fn(|cx| service.poll_ready(cx)).await.map_err(|error| failure(error.into())) {
-            return response;
+        let failed = |error: S::Error| Failed::by(&*error.into()).into_response(is_idempotent);
+        if let Err(error) = poll_fn(|cx| service.poll_ready(cx)).await {
+            return failed(error);
         }
-        let mut response = service.call(request).await.unwrap_or_else(|error| failure(error.into()));
+        let mut response = service.call(request).await.unwrap_or_else(failed);
         // The client may send its body or not: where nobody asked for it, nobody knows where the next request begins.
         if expectation.is_some_and(|expectation| !expectation.is_met()) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -95,16 +97,38 @@ fn take_expectation(request: &mut Request<Incoming>) -> Option<Expectation> {
     Some(expectation)
 }
 
-/// The answer where no service gave one: the error of an unguarded request comes out of the stack as it is.
-fn failure<B>(error: BoxError) -> Response<ResponseBody<B>> {
-    match causes(&*error).find_map(|cause| cause.downcast_ref::<ClientBodyError>()) {
-        Some(ClientBodyError::Idle(_)) => return Refusal::BodyIdle.into_response(),
-        Some(ClientBodyError::Cut(_)) => return Refusal::BodyCut.into_response(),
-        None => {}
+/// Why there is no answer of a service: the error of an unguarded request comes out of the stack as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Failed {
+    Client(Refusal),
+    Upstream(UpstreamErrorKind),
+}
+
+impl Failed {
+    pub(crate) fn by(error: &(dyn Error + 'static)) -> Self {
+        match causes(error).find_map(|cause| cause.downcast_ref::<ClientBodyError>()) {
+            Some(ClientBodyError::Idle(_)) => return Self::Client(Refusal::BodyIdle),
+            Some(ClientBodyError::Cut(_)) => return Self::Client(Refusal::BodyCut),
+            None => {}
+        }
+        let kind = error.downcast_ref::<UpstreamError>().map_or(UpstreamErrorKind::Failed, UpstreamError::kind);
+        tracing::debug!(error, ?kind, "request failed");
+        Self::Upstream(kind)
     }
-    let kind = error.downcast_ref::<UpstreamError>().map_or(UpstreamErrorKind::Failed, UpstreamError::kind);
-    tracing::debug!(error, ?kind, "request failed");
-    Problem::upstream(kind, false).into_response()
+
+    /// What clients are answered.
+    fn into_response<B>(self, is_idempotent: bool) -> Response<ResponseBody<B>> {
+        match self {
+            Self::Client(refusal) => refusal.into_response(),
+            Self::Upstream(kind) => Problem::upstream_unguarded(kind, is_idempotent).into_response(),
+        }
+    }
+
+    /// How it is counted.
+    pub(crate) fn counted(self) -> (Outcome, u16) {
+        let response: Response<ResponseBody<http_body_util::Empty<Bytes>>> = self.into_response(true);
+        (Outcome::of(&response), response.status().as_u16())
+    }
 }
 
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {

@@ -6,7 +6,7 @@ use oncegate_tower::{Outcome, ResponseBody};
 
 /// Why a request is not forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// We are no forward proxy.
     Connect,
     /// HTTP/1.1 without `Host`.

@@ -112,14 +112,14 @@ fn advice(kind: ProblemKind) -> Advice {
         },
         ProblemKind::UpstreamFailed => Advice {
             meaning: "The request was sent to the service, and the connection ended before the whole answer came.",
-            client: "Follow the member retry: with same-key send the same request again; with operator nobody can tell \
-                     whether it had its effect.",
+            client: "Follow the member retry: with same-key send the same request again, with later the same where it is \
+                     harmless by its method; with operator nobody can tell whether it had its effect.",
             operator: "Usually a worker that died or a service that was restarted without finishing its requests.",
         },
         ProblemKind::UpstreamTimeout => Advice {
             meaning: "The request was sent to the service, and no answer came in time.",
-            client: "Follow the member retry: with same-key send the same request again; with operator nobody can tell \
-                     whether it had its effect.",
+            client: "Follow the member retry: with same-key send the same request again, with later the same where it is \
+                     harmless by its method; with operator nobody can tell whether it had its effect.",
             operator: "The limit is upstream_timeout of the route. It must be longer than the service's own limit.",
         },
         ProblemKind::StoreUnavailable => Advice {

@@ -56,7 +56,23 @@ impl Spool {
         Ok(())
     }
 
-    /// All of it, for a key in the body or a comparison under older rules.
+    /// Has somebody read it, and goes back to the beginning.
+    pub(super) async fn read_by<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut dyn io::Read) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        // The clone shares its position with the original.
+        let mut file = self.file.try_clone().await?.into_std().await;
+        let reading = tokio::task::spawn_blocking(move || {
+            io::Seek::rewind(&mut file)?;
+            let found = read(&mut file);
+            io::Seek::rewind(&mut file)?;
+            Ok(found)
+        });
+        reading.await.map_err(io::Error::other)?
+    }
+
+    /// All of it, for a comparison under older rules.
     pub(super) async fn read(&self) -> io::Result<Bytes> {
         let mut file = self.file.try_clone().await?;
         let mut bytes = Vec::new();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use oncegate_core::{State, StateName};
-use oncegate_tower::Outcome;
+use oncegate_tower::{Outcome, UpstreamError, UpstreamErrorKind};
 
 use crate::harness::{Fault, Gate, Whole, created, post, route, status};
 
@@ -74,6 +74,43 @@ async fn a_route_may_go_on_unguarded() {
     let whole = gate.exchange(post("k", "{}"), created("paid")).await;
     assert_eq!((whole.status, whole.outcome), (201, Outcome::Bypassed));
     assert_eq!((whole.header("oncegate-failed-open"), gate.events.count("FailedOpen")), (Some("true"), 1));
+
+    gate.store.fault("claim", Some(Fault::Hangs));
+    let together: Vec<_> = (0..3).map(|_| gate.send(post("together", "{}"))).collect();
+    for _ in 0..3 {
+        gate.next_call().await.answer(created("paid"));
+    }
+    for each in together {
+        let whole = Whole::of(each.await.unwrap()).await;
+        assert_eq!(
+            (whole.status, whole.header("oncegate-failed-open")),
+            (201, Some("true")),
+            "also who asked together"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_of_a_request_that_was_not_guarded_is_not_to_be_repeated_lightly() {
+    let mut route = route();
+    route.fail_open = true;
+    let mut gate = Gate::new(route);
+    gate.store.fault("claim", Some(Fault::Before));
+    for (kind, retry) in [(UpstreamErrorKind::Failed, "operator"), (UpstreamErrorKind::Unreachable, "later")] {
+        let sent = gate.send(post("k", "{}"));
+        gate.next_call().await.fail(UpstreamError::new(kind, "gone"));
+        let whole = Whole::of(sent.await.unwrap()).await;
+        let document: serde_json::Value = serde_json::from_slice(&whole.body).unwrap();
+        assert_eq!((whole.status, whole.outcome, &document["retry"]), (502, Outcome::Bypassed, &retry.into()));
+        assert_eq!(whole.header("oncegate-failed-open"), Some("true"));
+    }
+    // Without a key the error leaves the layer as it is, and is counted.
+    let mut unkeyed = post("k", "{}");
+    unkeyed.headers_mut().remove("idempotency-key");
+    let sent = gate.send(unkeyed);
+    gate.next_call().await.fail(UpstreamError::timeout());
+    assert!(sent.await.unwrap().is_err());
+    assert_eq!(gate.events.count("Failed"), 1);
 }
 
 #[tokio::test(start_paused = true)]
