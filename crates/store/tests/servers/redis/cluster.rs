@@ -125,14 +125,34 @@ impl Cluster {
 // === what happens to it ===
 
 impl Cluster {
-    /// Kills one of the masters, waits until its replica has taken its place, and starts it again: it follows then.
-    pub(crate) async fn kill_a_master(&mut self, number: usize) {
+    /// The number of one of the nodes that serve slots.
+    pub(crate) async fn master(&self, number: usize) -> usize {
         let masters = self.masters().await;
-        let killed = masters[number % masters.len()];
-        self.nodes[killed].kill();
+        masters[number % masters.len()]
+    }
+
+    /// Lets the replica of a master stand still and hear of nothing more, until the master is killed.
+    pub(crate) async fn cut_off(&self, master: usize) {
+        let master = &self.nodes[master];
+        let follows = format!("master_port:{}\r", master.port());
+        for node in &self.nodes {
+            let mut info = redis::cmd("INFO");
+            let info: String = info.arg("replication").query_async(&mut node.connect().await).await.unwrap();
+            if info.contains(&follows) {
+                node.pause();
+            }
+        }
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL").arg("TYPE").arg("replica").exec_async(&mut master.connect().await).await.unwrap();
+    }
+
+    /// Kills a master, waits until its replica has taken its place, and starts it again: it follows then.
+    pub(crate) async fn kill_master(&mut self, master: usize) {
+        self.nodes[master].kill();
+        self.running().for_each(Server::resume);
         let is_replaced = async || self.masters().await.len() == LAST_SLOTS.len() && self.is_known().await;
         self.until("a replica takes the place of its master", is_replaced).await;
-        self.nodes[killed].start_again().await;
+        self.nodes[master].start_again().await;
         self.until("the Cluster is whole again", async || self.is_whole().await).await;
     }
 
