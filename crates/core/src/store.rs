@@ -166,6 +166,7 @@ pub struct Census {
 pub struct StoreError {
     kind: ErrorKind,
     text: String,
+    is_unapplied: bool,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -173,7 +174,8 @@ pub struct StoreError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Not reachable, or it failed; try again later. Whether a write was applied is open.
+    /// Not reachable, or it failed; try again later. Whether a write was applied is open, unless the error
+    /// [says that it was not](StoreError::is_unapplied).
     Unavailable,
     /// Too much is queued; nothing was applied.
     Overloaded,
@@ -224,7 +226,23 @@ impl StoreError {
     /// An error in the house's form: lower case, no full stop, what failed with which value.
     #[must_use]
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), source: None }
+        let is_unapplied = match kind {
+            ErrorKind::Unavailable | ErrorKind::Corrupt => false,
+            ErrorKind::Overloaded | ErrorKind::Full | ErrorKind::Collision => true,
+        };
+        Self { kind, text: text.into(), is_unapplied, source: None }
+    }
+
+    /// The same error of a verb that was certainly not applied: it was never sent, or it was rolled back.
+    #[must_use]
+    pub fn unapplied(self) -> Self {
+        Self { is_unapplied: true, ..self }
+    }
+
+    /// The same error of a verb that may have been applied, by an earlier attempt.
+    #[must_use]
+    pub fn perhaps_applied(self) -> Self {
+        Self { is_unapplied: false, ..self }
     }
 
     /// The driver's error behind it.
@@ -237,5 +255,11 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Whether the verb was certainly not applied, so that a claim need not be withdrawn.
+    #[must_use]
+    pub fn is_unapplied(&self) -> bool {
+        self.is_unapplied
     }
 }

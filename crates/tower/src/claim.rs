@@ -92,18 +92,19 @@ pub(crate) async fn claim(gate: Arc<Gate>, turn: Turn, guarded: Guarded) -> Clai
     }
 }
 
-/// Sends the claim. One that fails or takes too long may stand all the same, so it is withdrawn:
-/// what was never executed must not end as unknown.
+/// Sends the claim. One that fails or takes too long may stand all the same, so it is withdrawn, unless the store knows
+/// better: what was never executed must not end as unknown.
 async fn ask(gate: &Arc<Gate>, request: &ClaimRequest) -> Told {
     let asked = Instant::now();
     let answered = timeout(gate.store_timeout, gate.store.claim(request)).await;
     gate.observe(&Event::Claimed { duration: asked.elapsed() });
-    let kind = match answered {
+    let error = match answered {
         Ok(Ok(claim)) => return Ok(claim),
-        Ok(Err(error)) => gate.store_failed("claim", request.id.digest(), &error),
-        Err(_) => gate.store_failed("claim", request.id.digest(), &gate.too_slow()),
+        Ok(Err(error)) => error,
+        Err(_) => gate.too_slow(),
     };
-    if kind == ErrorKind::Unavailable {
+    let kind = gate.store_failed("claim", request.id.digest(), &error);
+    if kind == ErrorKind::Unavailable && !error.is_unapplied() {
         gate.executions.spawn(withdraw(Arc::clone(gate), request.clone()));
     }
     Err(kind)

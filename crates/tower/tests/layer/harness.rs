@@ -270,6 +270,8 @@ pub(crate) enum Fault {
     Hangs,
     /// Too much is queued, and it is not applied.
     Overloaded,
+    /// The store cannot be reached, and knows that it was not applied.
+    Unreachable,
 }
 
 /// A [`MemoryStore`] whose verbs the test counts, breaks or holds up.
@@ -326,6 +328,7 @@ impl ScriptedStore {
             Some(Fault::After) => applied.await.and(Err(broken())),
             Some(Fault::Hangs) => std::future::pending().await,
             Some(Fault::Overloaded) => Err(StoreError::new(ErrorKind::Overloaded, "the test queued too much")),
+            Some(Fault::Unreachable) => Err(broken().unapplied()),
         }
     }
 }

@@ -38,6 +38,15 @@ async fn a_store_with_too_much_to_do_refuses_and_there_is_nothing_to_withdraw() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_that_never_came_to_the_store_is_not_withdrawn() {
+    let mut gate = Gate::new(route());
+    gate.store.fault("claim", Some(Fault::Unreachable));
+    gate.repeat(post("k", "{}")).await.problem(503, "store-unavailable");
+    gate.handle.drained().await;
+    assert_eq!(gate.store.count("withdraw"), 0, "each would be tried for the length of a lease");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_whose_reply_was_lost_is_withdrawn() {
     let mut gate = Gate::new(route());
     gate.store.fault("claim", Some(Fault::After));
