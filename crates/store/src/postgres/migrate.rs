@@ -71,7 +71,7 @@ pub enum MigrateError {
 // === the migrations ===
 
 /// Migration `n` leads from schema `n - 1` to `n`.
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: [Migration; 10] = [
     Migration { number: 1, name: "create_records", text: include_str!("migrations/001_create_records.sql") },
     Migration { number: 2, name: "create_functions", text: include_str!("migrations/002_create_functions.sql") },
     Migration { number: 3, name: "create_operations", text: include_str!("migrations/003_create_operations.sql") },
@@ -81,9 +81,14 @@ const MIGRATIONS: [Migration; 9] = [
     Migration { number: 7, name: "spare_lone_callers", text: include_str!("migrations/007_spare_lone_callers.sql") },
     Migration { number: 8, name: "note_suspicions", text: include_str!("migrations/008_note_suspicions.sql") },
     Migration { number: 9, name: "remember_front", text: include_str!("migrations/009_remember_front.sql") },
+    Migration {
+        number: 10,
+        name: "look_before_claiming",
+        text: include_str!("migrations/010_look_before_claiming.sql"),
+    },
 ];
 
-const SCHEMA: i32 = 9;
+const SCHEMA: i32 = 10;
 
 /// Excludes other instances that start at the same time: "oncegate".
 const LOCK: i64 = i64::from_be_bytes(*b"oncegate");
