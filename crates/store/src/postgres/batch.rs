@@ -146,7 +146,7 @@ impl<V: Verb> Group for Like<V> {
     }
 
     fn again(self: Box<Self>) -> Vec<Box<dyn Job>> {
-        self.0.into_iter().filter_map(|job| job.again(Unsettled::Raced)).collect()
+        self.0.into_iter().filter_map(|job| job.again(Unsettled::RolledBack)).collect()
     }
 
     fn after_loss(self: Box<Self>, error: &dyn Fn() -> StoreError) -> Vec<Box<dyn Job>> {

@@ -116,8 +116,8 @@ impl Verb for Attempt {
         Ok(Told::Answer(Judged { claim, fence: verdict.get::<Option<i64>>("fence")?.map(Fence::new) }))
     }
 
-    /// Held or raced, the record is there and somebody is at it: another claim, or a backend that has completed it and
-    /// not committed yet, however long ago its lease ended.
+    /// The record is there and somebody else is at it: another claim, or a backend that has completed it and not
+    /// committed yet, however long ago its lease ended.
     fn give_up(&self, _why: Unsettled) -> Result<Judged, StoreError> {
         Ok(Judged { claim: Claim::InFlight { retry_after: HELD_RETRY_AFTER }, fence: None })
     }

@@ -58,13 +58,9 @@ pub(super) trait Verb: Send + Sync + Sized + 'static {
     /// Reads its answer.
     fn read(&self, row: &Row) -> Result<Told<Self::Answer>, StoreError>;
 
-    /// What its caller is told when patience has ended.
+    /// What its caller is told when patience has ended and others are still at the record.
     fn give_up(&self, why: Unsettled) -> Result<Self::Answer, StoreError> {
-        let text = match why {
-            Unsettled::Held => format!("record {} is locked by another transaction", self.record().short()),
-            Unsettled::Raced => format!("others kept changing record {}", self.record().short()),
-        };
-        Err(StoreError::new(ErrorKind::Unavailable, text))
+        Err(why.to_store_error(self.record()))
     }
 }
 
@@ -94,6 +90,8 @@ pub(super) enum Unsettled {
     Held,
     /// The record changed between the look and the write.
     Raced,
+    /// The batch was rolled back for the sake of other transactions: that says nothing of the record.
+    RolledBack,
 }
 
 /// A verb and whom to tell.
@@ -103,6 +101,8 @@ pub(super) struct Pending<V: Verb> {
     /// When it was first sent.
     since: Option<Instant>,
     tries: u32,
+    /// Whether a connection was lost on which it was sent: it may have been applied, whatever it is told since.
+    is_lost: bool,
 }
 
 /// A [`Pending`] whose verb a lane need not know.
@@ -145,12 +145,26 @@ impl<'a> Statement<'a> {
     }
 }
 
+// === impl Unsettled ===
+
+impl Unsettled {
+    fn to_store_error(self, record: RecordDigest) -> StoreError {
+        let record = record.short();
+        let text = match self {
+            Self::Held => format!("record {record} is locked by another transaction"),
+            Self::Raced => format!("others kept changing record {record}"),
+            Self::RolledBack => format!("other transactions kept coming before record {record}"),
+        };
+        StoreError::new(ErrorKind::Unavailable, text).unapplied()
+    }
+}
+
 // === impl Pending ===
 
 impl<V: Verb> Pending<V> {
     pub(super) fn new(verb: V) -> (Self, oneshot::Receiver<Result<V::Answer, StoreError>>) {
         let (caller, answer) = oneshot::channel();
-        (Self { verb, caller, since: None, tries: 0 }, answer)
+        (Self { verb, caller, since: None, tries: 0, is_lost: false }, answer)
     }
 
     pub(super) fn verb(&self) -> &V {
@@ -168,11 +182,22 @@ impl<V: Verb> Pending<V> {
         drop(self.caller.send(answer));
     }
 
+    fn answer_error(self, error: StoreError) {
+        let error = if self.is_lost { error.perhaps_applied() } else { error };
+        self.answer(Err(error));
+    }
+
     /// To be asked again, unless patience has ended.
     pub(super) fn again(self, why: Unsettled) -> Option<Box<dyn Job>> {
         if self.since.is_some_and(|since| since.elapsed() >= V::PATIENCE) {
-            let answer = self.verb.give_up(why);
-            self.answer(answer);
+            // After a loss, who is at the record may be this verb itself, still being committed.
+            if self.is_lost || why == Unsettled::RolledBack {
+                let error = why.to_store_error(self.verb.record());
+                self.answer_error(error);
+            } else {
+                let answer = self.verb.give_up(why);
+                self.answer(answer);
+            }
             return None;
         }
         Some(Box::new(self))
@@ -183,6 +208,7 @@ impl<V: Verb> Pending<V> {
         let is_patient = self.since.is_none_or(|since| since.elapsed() < V::PATIENCE);
         if self.verb.recognises_itself() && is_patient {
             self.verb.lost();
+            self.is_lost = true;
             return Some(Box::new(self));
         }
         self.answer(Err(error));
@@ -213,7 +239,7 @@ impl<V: Verb> Job for Pending<V> {
     }
 
     fn fail(self: Box<Self>, error: StoreError) {
-        self.answer(Err(error));
+        self.answer_error(error);
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send + Sync> {

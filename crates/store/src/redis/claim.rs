@@ -62,10 +62,11 @@ pub(super) fn answer(request: &ClaimRequest, value: Value) -> Result<Claim, Stor
             let text = format!(
                 "Redis is cold: it is new or may have lost records, and takes no new ones for another {left} s"
             );
-            Err(StoreError::new(ErrorKind::Unavailable, text))
+            Err(StoreError::new(ErrorKind::Unavailable, text).unapplied())
         }
         "withdrawn" => {
-            Err(StoreError::new(ErrorKind::Unavailable, format!("the claim of {record} was withdrawn before it came")))
+            let text = format!("the claim of {record} was withdrawn before it came");
+            Err(StoreError::new(ErrorKind::Unavailable, text).unapplied())
         }
         _ => Err(unexpected(CLAIM.verb)),
     }

@@ -185,6 +185,17 @@ async fn a_batch_that_is_ended_for_the_sake_of_a_foreign_transaction_is_asked_ag
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_is_rolled_back_again_and_again_is_not_in_flight() {
+    let place = Place::start(&[]).await;
+    let conflict = "CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$
+                    BEGIN RAISE EXCEPTION 'others came first' USING ERRCODE = '40001'; END $$;
+                    CREATE TRIGGER conflict BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION conflict()";
+    place.connect().await.batch_execute(conflict).await.unwrap();
+    let error = place.open().claim(&request("k")).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.is_unapplied(), "nobody executes: {error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_is_on_disk_before_it_is_answered() {
     for (server, expected) in [("off", "on"), ("remote_write", "remote_write"), ("on", "on")] {
         let place = Place::start(&[&format!("synchronous_commit={server}"), "statement_timeout=60s"]).await;
