@@ -1,6 +1,6 @@
 -- purge: the record and the entry of the audit in one guarded statement; the response follows by trigger. A live lease
--- is deleted by force only. Locks and answers as extend_batch does. When the first try's
--- connection was lost (`is_again`), a record that is gone is its own work.
+-- is deleted by force only. Locks and answers as extend_batch does. When the first try's connection was lost (`is_again`),
+-- the latest entries of the audit tell whether it was applied: others delete records too.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
     FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
@@ -31,10 +31,19 @@ noted AS (
 )
 SELECT record, 'done' AS verdict FROM deleted
 UNION ALL
-SELECT a.record, CASE WHEN a.is_again AND r.record IS NULL THEN 'done' ELSE 'stale' END
+SELECT a.record,
+       CASE
+           WHEN a.is_again AND EXISTS (
+               SELECT
+               FROM (SELECT * FROM oncegate.audit ORDER BY entry DESC LIMIT 1000) n
+               WHERE n.record = a.record AND n.fence = a.fence AND n.verb = a.verb AND n.operator = a.operator
+                 AND n.reason = a.reason
+           ) THEN 'done'
+           ELSE 'stale'
+       END
 FROM asked a
 LEFT JOIN LATERAL (
-    SELECT r.record, r.fence, r.state, r.lease_until
+    SELECT r.fence, r.state, r.lease_until
     FROM oncegate.records r
     WHERE r.record = a.record AND r.expires_at > a.now
     LIMIT 1

@@ -1,7 +1,7 @@
 -- resolve: the record, its response and the entry of the audit in one guarded statement. The owner goes, so that an
 -- execution that still runs does not take the operator's response for its own. Locks and answers as
--- extend_batch does. When the first try's connection was lost (`is_again`), what stands there as this call would have left
--- it is its own work.
+-- extend_batch does. When the first try's connection was lost (`is_again`), the latest entries of the audit tell whether
+-- it was applied: a backend's own completion leaves no owner either.
 WITH asked AS MATERIALIZED (
     SELECT a.*, clock_timestamp() + $1::interval AS now
     FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[], $8::text[], $9::text[],
@@ -39,12 +39,18 @@ noted AS (
 SELECT record, 'done' AS verdict FROM changed
 UNION ALL
 SELECT a.record,
-       CASE WHEN a.is_again AND r.state = 'completed' AND r.owner IS NULL AND r.status = a.status THEN 'done'
-            ELSE 'stale'
+       CASE
+           WHEN a.is_again AND EXISTS (
+               SELECT
+               FROM (SELECT * FROM oncegate.audit ORDER BY entry DESC LIMIT 1000) n
+               WHERE n.record = a.record AND n.fence = a.fence AND n.verb = 'resolve' AND n.operator = a.operator
+                 AND n.reason = a.reason
+           ) THEN 'done'
+           ELSE 'stale'
        END
 FROM asked a
 LEFT JOIN LATERAL (
-    SELECT r.state, r.owner, r.status
+    SELECT r.state
     FROM oncegate.records r
     WHERE r.record = a.record AND r.fence = a.fence AND r.expires_at > a.now
     LIMIT 1
