@@ -53,7 +53,7 @@ use oncegate_core::{
 #[doc(hidden)]
 pub use self::options::ClockOffset;
 pub use self::{
-    address::{Address, AddressError},
+    address::{Address, AddressError, ConnectError},
     front::{FrontRegister, RegisteredFront},
     migrate::{MigrateError, Migrator},
     options::Options,

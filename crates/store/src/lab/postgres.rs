@@ -6,7 +6,7 @@ use tokio_postgres::{
 };
 
 use super::{Refusal, Row};
-use crate::postgres::Address;
+use crate::postgres::{Address, ConnectError};
 
 // === types ===
 
@@ -48,6 +48,15 @@ impl std::fmt::Debug for Connection {
 }
 
 // === impl Refusal ===
+
+impl From<ConnectError> for Refusal {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Driver(error) => error.into(),
+            silent @ ConnectError::Silent(_) => Self::new("no SQLSTATE", silent),
+        }
+    }
+}
 
 impl From<tokio_postgres::Error> for Refusal {
     fn from(error: tokio_postgres::Error) -> Self {

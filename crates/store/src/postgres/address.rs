@@ -2,16 +2,17 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use tokio::task::AbortHandle;
 use tokio_postgres::{
-    Client, Config, NoTls,
+    Config,
     config::{Host, TargetSessionAttrs},
 };
 
+mod connect;
 mod encryption;
 #[cfg(feature = "postgres-tls")]
 mod tls;
 
+pub use self::connect::ConnectError;
 use self::encryption::Encryption;
 #[cfg(feature = "postgres-tls")]
 pub(super) use self::tls::advice;
@@ -75,17 +76,6 @@ impl Address {
     /// Long enough for a distant server, short enough for callers to be told.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// Connects. A task of its own drives the connection, until the client is dropped or the task is aborted.
-    pub(crate) async fn connect(&self) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
-        #[cfg(feature = "postgres-tls")]
-        if let Some(connector) = &self.connector {
-            let (client, connection) = self.config.connect(connector.clone()).await?;
-            return Ok((client, drive(connection)));
-        }
-        let (client, connection) = self.config.connect(NoTls).await?;
-        Ok((client, drive(connection)))
-    }
-
     /// The same server, another database.
     pub(super) fn with_database(&self, name: &str) -> Self {
         let mut address = self.clone();
@@ -109,15 +99,6 @@ impl Address {
         config.ssl_mode(SslMode::Disable);
         Ok(Self { config, encryption })
     }
-}
-
-fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) -> AbortHandle {
-    let driving = tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "a connection to PostgreSQL ended");
-        }
-    });
-    driving.abort_handle()
 }
 
 impl FromStr for Address {

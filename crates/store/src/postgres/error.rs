@@ -5,13 +5,15 @@ use std::sync::Arc;
 use oncegate_core::{ErrorKind, StoreError};
 use tokio_postgres::error::SqlState;
 
+use super::address::ConnectError;
+
 // === types ===
 
 /// Why a transaction came to nothing, as far as can be told.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
     /// There is no connection: nothing was sent.
-    NotConnected(Arc<tokio_postgres::Error>),
+    NotConnected(Arc<ConnectError>),
     /// The connection ended after something was sent: whether it was applied is open.
     Lost(Option<Arc<tokio_postgres::Error>>),
     /// Rolled back for the sake of another transaction: asking again may well succeed.
@@ -33,11 +35,13 @@ impl From<tokio_postgres::Error> for Failure {
             None => Self::Refused(error),
             Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => Self::Conflict(error),
             // 57P: the server stops or has just started; 08: the connection failed, perhaps behind a pooler;
-            // 25006: it follows another server by now. Only a new connection can lead elsewhere.
+            // 25006 and, for what only a primary can tell, 55000: it follows another server by now. Only a new connection
+            // can lead elsewhere.
             Some(code)
                 if code.code().starts_with("57P")
                     || code.code().starts_with("08")
-                    || *code == SqlState::READ_ONLY_SQL_TRANSACTION =>
+                    || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+                    || *code == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE =>
             {
                 Self::Lost(Some(error))
             }
@@ -65,17 +69,19 @@ impl Failure {
     /// What the callers of its verbs are told.
     pub(super) fn to_store_error(&self) -> StoreError {
         match self {
-            Self::NotConnected(error) => unavailable(unreachable(error), error),
+            Self::NotConnected(error) => unavailable(unreachable(error), error).unapplied(),
             Self::Lost(Some(error)) => unavailable("the connection to PostgreSQL was lost", error),
             Self::Lost(None) => StoreError::new(ErrorKind::Unavailable, "PostgreSQL did not answer in time"),
-            Self::Conflict(error) => unavailable("other transactions kept coming first", error),
+            Self::Conflict(error) => unavailable("other transactions kept coming first", error).unapplied(),
+            Self::Refused(error) if error.code().is_some() => refused(error).unapplied(),
             Self::Refused(error) => refused(error),
         }
     }
 }
 
 /// Why there is no connection, as far as whoever wrote the address can do something about it.
-pub(super) fn unreachable(error: &tokio_postgres::Error) -> &'static str {
+pub(super) fn unreachable(error: &ConnectError) -> &'static str {
+    let ConnectError::Driver(error) = error else { return "PostgreSQL takes connections and does not answer" };
     #[cfg(feature = "postgres-tls")]
     if let Some(advice) = super::address::advice(error) {
         return advice;
@@ -101,6 +107,9 @@ fn refused(error: &Arc<tokio_postgres::Error>) -> StoreError {
     StoreError::new(kind, text).with_source(Arc::clone(error))
 }
 
-fn unavailable(text: &str, error: &Arc<tokio_postgres::Error>) -> StoreError {
+fn unavailable<E>(text: &str, error: &Arc<E>) -> StoreError
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
     StoreError::new(ErrorKind::Unavailable, text).with_source(Arc::clone(error))
 }

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{join_all, join3};
-use tokio::{task::AbortHandle, time::timeout};
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, timeout},
+};
 use tokio_postgres::{
     Client, Row,
     types::{ToSql, Type},
@@ -19,6 +22,9 @@ pub(super) struct Link {
     address: Arc<Address>,
     reply_timeout: Duration,
     standing: Option<Standing>,
+    /// Since when the standing connection owes an answer. Whoever asked may have left since, and a connection that has
+    /// died in silence would be asked for ever.
+    unanswered: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -32,7 +38,7 @@ struct Standing {
 
 impl Link {
     pub(super) fn new(address: Arc<Address>, reply_timeout: Duration) -> Self {
-        Self { address, reply_timeout, standing: None }
+        Self { address, reply_timeout, standing: None, unanswered: None }
     }
 
     /// Carries out the statements in one transaction. `begin`, the statements and the commit are sent together, so
@@ -57,20 +63,23 @@ impl Link {
             },
             Err(_) => Err(Failure::Lost(None)),
         };
+        self.unanswered = None;
         if matches!(outcome, Err(Failure::Lost(_))) {
             self.give_up();
         }
         outcome
     }
 
-    /// The connection that stands, or a new one.
+    /// The connection that stands, or a new one; from now on it owes an answer.
     async fn client(&mut self) -> Result<&Client, Failure> {
-        if self.standing.as_ref().is_none_or(|standing| standing.client.is_closed()) {
+        let is_silent = self.unanswered.is_some_and(|since| since.elapsed() >= self.reply_timeout);
+        if is_silent || self.standing.as_ref().is_none_or(|standing| standing.client.is_closed()) {
             self.give_up();
             let connecting = self.address.connect().await;
             let (client, driver) = connecting.map_err(|error| Failure::NotConnected(Arc::new(error)))?;
             self.standing = Some(Standing { client, driver });
         }
+        self.unanswered.get_or_insert_with(Instant::now);
         Ok(&self.standing.as_ref().expect("it was just made").client)
     }
 
@@ -79,6 +88,7 @@ impl Link {
         if let Some(standing) = self.standing.take() {
             standing.driver.abort();
         }
+        self.unanswered = None;
     }
 }
 

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 use tokio_postgres::{Client, GenericClient, IsolationLevel, types::Type};
 
-use super::{address::Address, error::unreachable};
+use super::{
+    address::{Address, ConnectError},
+    error::unreachable,
+};
 
 // === types ===
 
@@ -62,7 +65,7 @@ pub enum MigrateError {
     },
     /// There is no connection.
     #[error("{}", unreachable(.0))]
-    NotConnected(#[source] tokio_postgres::Error),
+    NotConnected(#[source] ConnectError),
     /// The server would not.
     #[error("the database could not be migrated")]
     Failed(#[from] tokio_postgres::Error),

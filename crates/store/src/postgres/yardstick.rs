@@ -20,8 +20,10 @@ use super::address::Address;
 
 /// A connection for measuring; it ends with its client.
 async fn connect(address: &Address) -> Result<Client, StoreError> {
-    let (client, _driving) = address.connect().await.map_err(failed("connecting"))?;
-    Ok(client)
+    match address.connect().await {
+        Ok((client, _driving)) => Ok(client),
+        Err(error) => Err(StoreError::new(ErrorKind::Unavailable, "connecting failed").with_source(error)),
+    }
 }
 
 /// What failed, with the driver's words behind it.

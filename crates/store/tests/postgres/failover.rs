@@ -1,7 +1,7 @@
 //! A standby that takes over for a primary that is lost.
 
 use oncegate_core::{Claim, ErrorKind, Lease, Store, Written};
-use oncegate_store::postgres::{Migrator, Options, PostgresStore};
+use oncegate_store::postgres::{FrontRegister, Migrator, Options, PostgresStore};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
@@ -51,6 +51,15 @@ async fn the_host_that_can_be_written_to_is_found_before_and_after_a_failover() 
     let hosts = format!("127.0.0.1:{},127.0.0.1:{}", standby.port(), primary.port());
     let address = format!("postgres://postgres@{hosts}/postgres").parse().unwrap();
     assert!(Migrator::connect(&address).await.unwrap().migrate().await.unwrap() > 0, "by the primary");
+    // A server that follows another one is left also where only a question tells.
+    at_primary.execute("INSERT INTO oncegate.front (address) VALUES ('redis://front')", &[]).await.unwrap();
+    let at_standby = standby.connect().await;
+    until(&at_standby, "SELECT count(*) = 1 FROM oncegate.front").await;
+    let address_of_standby = format!("postgres://postgres@127.0.0.1:{}/postgres", standby.port()).parse().unwrap();
+    let register = FrontRegister::new(&address_of_standby, &Options::default());
+    assert_eq!(register.find().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    until(&at_standby, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'oncegate'").await;
+
     let mut options = Options::default();
     options.lanes = 1;
     let store = PostgresStore::open(&address, options);
@@ -63,7 +72,6 @@ async fn the_host_that_can_be_written_to_is_found_before_and_after_a_failover() 
     assert!(after.fence > lease.fence, "no fence returns");
     assert!(matches!(store.claim(&repeat(&request("before"))).await, Ok(Claim::Completed(_))));
 
-    let at_standby = standby.connect().await;
     let before = connections(&at_standby).await;
     for (value, is_writable) in [("on", false), ("off", true)] {
         let alter = format!("ALTER SYSTEM SET default_transaction_read_only = {value}");

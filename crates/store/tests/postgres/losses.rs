@@ -1,6 +1,9 @@
 //! Connections that are lost: what became of a verb is found out, and nothing overtakes what is still being committed.
 
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    time::Duration,
+};
 
 use oncegate_core::{Claim, ClaimRequest, DoubtReason, Lease, Note, Seen, StateName, Store, StoreError, Written};
 use oncegate_store::postgres::{Options, PostgresStore};
@@ -95,10 +98,52 @@ async fn what_others_did_is_not_taken_for_ones_own_work_after_a_loss() {
     let resolved = line.lost(store.resolve(seen(&lease, StateName::InFlight), &response(b"paid"), &note)).await;
     assert_eq!(resolved, Written::Stale, "the execution itself completed it");
     assert_eq!(line.lost(store.purge(seen(&lease, StateName::Unknown), &note)).await, Written::Stale);
+    let lease = line.lease("by-its-backend").await;
+    let complete = "SELECT oncegate.complete($1, $2, 201, '[]', '')";
+    let record = uuid::Uuid::from_bytes(*lease.record.as_bytes());
+    line.place.connect().await.execute(complete, &[&record, &lease.fence.get()]).await.unwrap();
+    let resolved = line.lost(store.resolve(seen(&lease, StateName::InFlight), &response(b"paid"), &note)).await;
+    assert_eq!(resolved, Written::Stale);
+    let lease = line.lease("purged").await;
+    let others = Note::new("bob", "a charge exists").unwrap().with_force(true);
+    assert_eq!(other.purge(seen(&lease, StateName::InFlight), &others).await.unwrap(), Written::Done);
+    assert_eq!(line.lost(store.purge(seen(&lease, StateName::InFlight), &note)).await, Written::Stale);
     let lease = line.lease("doubted").await;
     assert_eq!(other.doubt(&lease, &DoubtReason::TIMEOUT).await.unwrap(), Written::Done);
     assert_eq!(line.lost(store.doubt(&lease, &DoubtReason::RESET)).await, Written::Stale);
     assert_eq!(line.lost(store.release(&lease)).await, Written::Stale);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_died_in_silence_is_left_also_when_nobody_waits_for_it() {
+    let place = Place::start(&[]).await;
+    let proxy = Proxy::start(place.port()).await;
+    let mut options = Options::default();
+    options.reply_timeout = Duration::from_millis(300);
+    let store = place.through(&proxy.address()).open_with(options);
+    store.census().await.unwrap();
+    proxy.silence();
+    let asking = async { while timeout(Duration::from_millis(100), store.census()).await.is_err() {} };
+    timeout(PATIENCE, asking).await.expect("it is asked for ever");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_takes_connections_and_says_nothing_is_passed_over() {
+    let place = Place::start(&[]).await;
+    // The system takes what nobody accepts.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let first = format!("127.0.0.1:{}", silent.local_addr().unwrap().port());
+    let hosts = [first.clone(), format!("{first},127.0.0.1:{}", place.port())];
+    let [alone, with_another] = hosts.map(|hosts| {
+        place.through(&format!("postgres://postgres@{hosts}/postgres?connect_timeout=1&sslmode=disable")).open()
+    });
+    let key = request("k");
+    let claims = async { tokio::join!(alone.claim(&key), with_another.claim(&key)) };
+    let (alone, with_another) = timeout(PATIENCE, claims).await.expect("it is waited for for ever");
+    assert!(matches!(with_another, Ok(Claim::Acquired(_))), "{with_another:?}");
+    let error = alone.unwrap_err();
+    assert_eq!(error.to_string(), "PostgreSQL takes connections and does not answer");
+    assert!(error.is_unapplied(), "nothing was sent");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -112,10 +157,13 @@ async fn a_withdrawal_does_not_overtake_a_claim_that_is_still_being_committed() 
         proxy.hold_next_commit();
         let ((), told) = tokio::join!(proxy.held(), store.claim(&claimed));
         match told {
-            Ok(Claim::InFlight { .. }) | Err(_) => break claimed,
+            Err(error) => {
+                assert!(!error.is_unapplied(), "a caller that believed it would not withdraw the claim");
+                break claimed;
+            }
             // The server was so slow that the claim came there a second time before the first was at work.
             Ok(Claim::Acquired(_)) => proxy.let_go(),
-            Ok(other) => panic!("{other:?}"),
+            Ok(other) => panic!("of its own claim it was told {other:?}"),
         }
     };
 

@@ -34,6 +34,8 @@ struct Faults {
     commits_to_hold: AtomicUsize,
     is_held: Notify,
     go_on: Notify,
+    /// How often what stood then went silent.
+    silences: AtomicUsize,
 }
 
 /// How the server says that it has committed: the tag of a CommandComplete.
@@ -68,6 +70,11 @@ impl Proxy {
     /// Whether that has happened.
     pub(crate) fn has_lost(&self) -> bool {
         self.faults.replies_to_lose.load(Ordering::SeqCst) == 0
+    }
+
+    /// From now on nothing comes back on the connections that stand.
+    pub(crate) fn silence(&self) {
+        self.faults.silences.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Loses the connection that commits next, and keeps its commit from the server.
@@ -142,6 +149,7 @@ impl Replies {
     /// From the server to the client, until one of them ends, or until a reply is to be lost.
     async fn carry(mut self, mut server: OwnedReadHalf, client: OwnedWriteHalf) {
         let (mut client, mut buffer) = (Some(client), vec![0; 1 << 16]);
+        let silences = self.faults.silences.load(Ordering::SeqCst);
         loop {
             let length = tokio::select! {
                 // An error: nothing is held, and the other direction has ended.
@@ -159,7 +167,8 @@ impl Replies {
             if length == 0 || (client.is_none() && has_committed) {
                 return;
             }
-            let Some(client) = &mut client else { continue };
+            let is_silent = self.faults.silences.load(Ordering::SeqCst) != silences;
+            let Some(client) = client.as_mut().filter(|_| !is_silent) else { continue };
             let is_meant = has_committed && self.is_meant.swap(false, Ordering::SeqCst);
             if (is_meant && take(&self.faults.replies_to_lose)) || client.write_all(chunk).await.is_err() {
                 return;
