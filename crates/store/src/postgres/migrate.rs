@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
-use tokio_postgres::{Client, GenericClient, IsolationLevel, types::Type};
+use tokio::time::{Duration, sleep};
+use tokio_postgres::{Client, GenericClient, IsolationLevel, error::SqlState, types::Type};
 
 use super::{
     address::{Address, ConnectError},
@@ -66,6 +67,14 @@ pub enum MigrateError {
     /// There is no connection.
     #[error("{}", unreachable(.0))]
     NotConnected(#[source] ConnectError),
+    /// Somebody keeps a table.
+    #[error(
+        "another session keeps a table of oncegate locked (a backup, a transaction left open), {tries} tries long: end it and try again"
+    )]
+    Locked {
+        /// How often it was tried.
+        tries: u32,
+    },
     /// The server would not.
     #[error("the database could not be migrated")]
     Failed(#[from] tokio_postgres::Error),
@@ -92,6 +101,13 @@ const MIGRATIONS: [Migration; 10] = [
 ];
 
 const SCHEMA: i32 = 10;
+
+/// Who waits for a table has all who come later wait as well, every claim among them, and a backup keeps its tables for
+/// hours. So a migration waits for half as long as claims do before they are refused, and leaves them a pause before it
+/// tries again.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '100ms'";
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
+const LOCK_TRIES_MAX: u32 = 60;
 
 /// Excludes other instances that start at the same time: "oncegate".
 const LOCK: i64 = i64::from_be_bytes(*b"oncegate");
@@ -121,7 +137,8 @@ impl Migrator {
 
     /// Brings the schema up to date, all steps or none, and answers how many there were.
     ///
-    /// Many instances may call it at once: one applies, the others wait for it and find nothing left to do.
+    /// Many instances may call it at once: one applies, the others wait for it and find nothing left to do. Where another
+    /// session keeps a table, it is tried again for about a minute, and claims go on in between.
     ///
     /// # Errors
     /// See [`MigrateError`]; nothing was changed then. Cancelled: all steps were applied, or none; call it again.
@@ -131,8 +148,22 @@ impl Migrator {
         if pending(client).await?.is_empty() {
             return Ok(0);
         }
+        for _ in 0..LOCK_TRIES_MAX {
+            match Self::apply(client).await {
+                Err(MigrateError::Failed(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                    tracing::warn!("another session keeps a table of oncegate locked: the migration is tried again");
+                    sleep(LOCK_PAUSE).await;
+                }
+                applied => return applied,
+            }
+        }
+        Err(MigrateError::Locked { tries: LOCK_TRIES_MAX })
+    }
+
+    async fn apply(client: &mut Client) -> Result<usize, MigrateError> {
         let transaction = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
         transaction.query_typed("SELECT pg_advisory_xact_lock($1)", &[(&LOCK, Type::INT8)]).await?;
+        transaction.batch_execute(LOCK_TIMEOUT).await?;
         let pending = pending(&transaction).await?;
         for migration in pending {
             let Migration { number, name, text } = migration;
@@ -155,8 +186,9 @@ impl Migrator {
         if pending.is_empty() {
             return Ok(String::new());
         }
-        let mut script =
-            format!("\\set ON_ERROR_STOP on\nBEGIN;\nDO $$BEGIN PERFORM pg_advisory_xact_lock({LOCK}); END$$;\n");
+        let mut script = format!(
+            "\\set ON_ERROR_STOP on\nBEGIN;\nDO $$BEGIN PERFORM pg_advisory_xact_lock({LOCK}); END$$;\n{LOCK_TIMEOUT};\n"
+        );
         for migration in pending {
             let Migration { number, name, text } = migration;
             write!(

@@ -1,9 +1,10 @@
 //! Migrations: many instances at once, psql in our place, and what is refused.
 
-use std::io::Write as _;
+use std::{io::Write as _, time::Duration};
 
 use futures_util::future::join_all;
 use oncegate_store::postgres::{MigrateError, Migrator};
+use tokio::time::timeout;
 
 use crate::{
     answer::{KEY, claim, complete, end_leases, run, text},
@@ -121,6 +122,32 @@ async fn records_of_the_third_schema_are_reaped_by_the_newest() {
                    FROM oncegate.records";
     assert_eq!(text(&client, counted).await, "9 10");
     assert_eq!(claim(&client, "'shop', 'k1', 'f'").await.outcome, "completed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_go_on_while_a_migration_waits_for_a_backup() {
+    let server = Server::start(&[]).await;
+    let (client, backup, observer) = (server.connect().await, server.connect().await, server.connect().await);
+    for (number, name, sql) in [
+        (1, "create_records", include_str!("../../src/postgres/migrations/001_create_records.sql")),
+        (2, "create_functions", include_str!("../../src/postgres/migrations/002_create_functions.sql")),
+    ] {
+        run(&client, sql).await.unwrap();
+        let note = "INSERT INTO oncegate.migrations VALUES ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))";
+        client.execute(note, &[&number, &name, &sql]).await.unwrap();
+    }
+    run(&backup, "BEGIN; LOCK TABLE oncegate.records, oncegate.responses IN ACCESS SHARE MODE").await.unwrap();
+    let mut migrator = server.migrator().await;
+    assert!(migrator.script().await.unwrap().contains("SET LOCAL lock_timeout"));
+    let migrating = tokio::spawn(async move { migrator.migrate().await });
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'";
+    while text(&observer, waiting).await == "0" {
+        assert!(!migrating.is_finished(), "nothing of it needs the table for itself");
+    }
+    let claimed = timeout(Duration::from_secs(60), claim(&client, KEY)).await;
+    assert_eq!(claimed.expect("it waits for the backup to end").outcome, "acquired");
+    run(&backup, "COMMIT").await.unwrap();
+    assert_eq!(migrating.await.unwrap().unwrap(), usize::try_from(Migrator::SCHEMA).unwrap() - 2);
 }
 
 #[tokio::test]
