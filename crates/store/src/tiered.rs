@@ -92,11 +92,13 @@ impl TieredStore {
     pub fn open(back: &postgres::Address, front: &redis::Address, options: Options) -> Result<Self, StoreError> {
         let mut front_options = options.front.clone();
         front_options.reply_timeout = options.front_timeout;
+        let mut register_options = options.back.clone();
+        register_options.reply_timeout = options.back.reply_timeout.min(generation::REPLY_TIMEOUT);
         let tiers = Arc::new(Tiers {
             front: Front::open(front, front_options)?,
             front_address: front.to_string(),
             back: PostgresStore::open(back, options.back.clone()),
-            register: FrontRegister::new(back, &options.back),
+            register: FrontRegister::new(back, &register_options),
             generation: Generation::default(),
             front_breaker: Breaker::new("the front", |_| true, Arc::clone(&options.back.observer)),
             // What is reported is the front's.
@@ -235,10 +237,10 @@ impl Tiers {
     }
 
     async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
-        // Before: nobody hears of the record once it is gone. And after: a front that was emptied in between may have
-        // been filled again.
-        if seen.state == StateName::Completed {
-            self.bury(seen.record, seen.fence).await;
+        // Before: nobody hears of the record once it is gone, also if we never hear that it is. And after: a front that was
+        // emptied in between may have been filled again.
+        if seen.state == StateName::Completed && !self.bury(seen.record, seen.fence).await {
+            self.void(seen.record).await?;
         }
         let written = self.back.purge(seen, note).await?;
         let is_told = match (written, seen.state) {
@@ -249,15 +251,18 @@ impl Tiers {
             }
         };
         if !is_told {
-            tracing::warn!(
-                record = seen.record.short(),
-                "the front could not be told of a purge: all of it is dropped"
-            );
-            self.register.renew().await?;
-            // The other gateways see it within a second.
-            generation::look(self).await.ok();
+            self.void(seen.record).await?;
         }
         Ok(written)
+    }
+
+    /// Makes void all that the front holds, since it could not be told of a purge.
+    async fn void(&self, record: RecordDigest) -> Result<(), StoreError> {
+        tracing::warn!(record = record.short(), "the front could not be told of a purge: all of it is dropped");
+        self.register.renew().await?;
+        // The other gateways see it within a second.
+        generation::look(self).await.ok();
+        Ok(())
     }
 
     async fn bury(&self, record: RecordDigest, fence: Fence) -> bool {

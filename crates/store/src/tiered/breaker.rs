@@ -75,7 +75,8 @@ impl Breaker {
     ) -> Result<T, StoreError> {
         let unavailable = |text| StoreError::new(ErrorKind::Unavailable, text);
         let Some(pass) = self.enter() else {
-            return Err(unavailable(format!("{} is left alone for a moment, since it did not answer", self.server)));
+            let text = format!("{} is left alone for a moment, since it did not answer", self.server);
+            return Err(unavailable(text).unapplied());
         };
         let answered = timeout_at(until, call).await;
         let answered = answered.unwrap_or_else(|_| Err(unavailable(format!("{} did not answer in time", self.server))));
@@ -180,7 +181,8 @@ mod tests {
             assert_eq!(fail(&breaker, ErrorKind::Unavailable).await, "broken");
         }
         assert!(breaker.is_open());
-        assert!(!succeed(&breaker).await, "nobody is let through");
+        let refused = breaker.run(Instant::now() + PAUSE, async { Ok(()) }).await.unwrap_err();
+        assert!(refused.is_unapplied(), "nobody is let through");
         tokio::time::advance(PAUSE).await;
         let probe = breaker.enter().expect("one may try");
         assert!(breaker.enter().is_none(), "and no other beside it");

@@ -15,50 +15,62 @@ use super::Tiers;
 
 /// The generation as it was last seen.
 #[derive(Debug, Default)]
-pub(super) struct Generation(RwLock<Option<Arc<str>>>);
+pub(super) struct Generation(RwLock<Option<Seen>>);
+
+#[derive(Debug)]
+struct Seen {
+    /// PostgreSQL's part of it.
+    origin: String,
+    generation: Arc<str>,
+}
 
 /// How often it is looked for.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long one look may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long PostgreSQL may take for its part before its connection is left: what is purged must be seen within seconds,
+/// also by who holds a connection that died in silence.
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 // === impl Generation ===
 
 impl Generation {
     /// `None`: the front is not used.
     pub(super) fn get(&self) -> Option<Arc<str>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|seen| Arc::clone(&seen.generation))
     }
 
-    fn set(&self, seen: Option<&str>) {
+    fn set(&self, origin: &str, generation: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.as_deref() == seen {
-            return;
+        match known.as_ref().map(|seen| &*seen.generation) {
+            Some(seen) if seen == generation => return,
+            Some(_) => tracing::warn!(generation, "the front begins anew: what it held counts no more"),
+            None => tracing::info!(generation, "the front is used"),
         }
-        match (&*known, seen) {
-            (Some(_), Some(generation)) => {
-                tracing::warn!(generation, "the front begins anew: what it held counts no more");
-            }
-            (None, Some(generation)) => tracing::info!(generation, "the front is used"),
-            (_, None) => tracing::warn!("the store has no front any more: it is not used"),
+        *known = Some(Seen { origin: origin.to_owned(), generation: Arc::from(generation) });
+    }
+
+    /// Uses the front no more, unless what was seen is of this origin.
+    fn keep_only(&self, origin: Option<&str>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.take_if(|seen| origin != Some(&*seen.origin)).is_some() {
+            tracing::warn!("what the front held counts no more, and it has no other generation yet: it is not used");
         }
-        *known = seen.map(Arc::from);
     }
 }
 
 // === looking ===
 
-/// Asks both; what cannot be asked leaves the generation as it was last seen, so that a front without a PostgreSQL still
-/// answers what it knows.
+/// Asks both. A PostgreSQL that cannot be asked leaves the generation as it was last seen, so that a front without it still
+/// answers what it knows; so does a front, unless PostgreSQL's part has changed.
 pub(super) async fn look(tiers: &Tiers) -> Result<(), StoreError> {
     let Some(registered) = tiers.register.find().await? else {
-        tiers.generation.set(None);
+        tiers.generation.keep_only(None);
         return Ok(());
     };
     let until = Instant::now() + tiers.options.front_timeout;
-    if let Ok(Ok(generation)) = timeout_at(until, tiers.front.generation(&registered.generation)).await {
-        tiers.generation.set(Some(&generation));
+    match timeout_at(until, tiers.front.generation(&registered.generation)).await {
+        Ok(Ok(generation)) => tiers.generation.set(&registered.generation, &generation),
+        Ok(Err(_)) | Err(_) => tiers.generation.keep_only(Some(&registered.generation)),
     }
     Ok(())
 }
@@ -70,8 +82,7 @@ pub(super) fn watch(tiers: &Arc<Tiers>) {
         loop {
             sleep(PAUSE).await;
             let Some(tiers) = tiers.upgrade() else { return };
-            let looked = timeout_at(Instant::now() + PATIENCE, look(&tiers)).await;
-            if let Ok(Err(error)) = looked {
+            if let Err(error) = look(&tiers).await {
                 tracing::debug!(error = &error as &dyn std::error::Error, "the generation could not be looked for");
             }
         }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use oncegate_core::{Claim, ClaimRequest, Fingerprint, Note, Seen, Store, Written};
+use oncegate_core::{Claim, ClaimRequest, ErrorKind, Fingerprint, Note, Seen, Store, Written};
 use oncegate_store::tiered::{Options, TieredStore};
 
 use super::place::{Place, acquire, until};
@@ -235,6 +235,30 @@ async fn a_purge_that_the_front_cannot_be_told_of_is_seen_all_the_same() {
     .await;
     assert!(matches!(claim, Some(Claim::Acquired(_))), "{claim:?}");
     assert!(is_replayed(&store, &kept).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_of_which_nobody_hears_makes_the_front_void_where_it_cannot_be_told() {
+    let place = Place::start().await;
+    let (store, purged) = (place.open().await, request("purged"));
+    execute(&store, &purged).await;
+    let (record, _) = store.get(purged.id.digest()).await.unwrap().unwrap();
+    let mut hurried = Options::default();
+    hurried.front_timeout = Duration::from_millis(500);
+    let desk = place.open_with(hurried).await;
+    until("the front is used", async || desk.generation().is_some()).await;
+    let before = desk.generation();
+    // Nobody can say whether it was deleted.
+    let locked = place.postgres.connect().await;
+    let lock = format!("BEGIN; SELECT FROM oncegate.records WHERE fence = {} FOR UPDATE", record.fence);
+    locked.batch_execute(&lock).await.unwrap();
+    place.redis.lock().await.pause();
+    let purged = desk.purge(Seen::of(&record), &Note::new("ada", "wrong").unwrap()).await;
+    assert_eq!(purged.unwrap_err().kind(), ErrorKind::Unavailable);
+    until("what the front held counts no more", async || desk.generation().is_none()).await;
+    place.redis.lock().await.resume();
+    until("another generation is seen", async || desk.generation().is_some()).await;
+    assert_ne!(desk.generation(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
