@@ -31,6 +31,10 @@ from oncegate.verb import TRANSACTION_ABORTED, Claim, Fenced, sqlstate
 
 logger = logging.getLogger("oncegate")
 
+RUNNING = "_oncegate_running"
+"""On a request whose view runs under a claim. `request.oncegate` cannot tell: it stays when that run has failed, and what
+retries the view around the guard must find it guarded again."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -63,7 +67,7 @@ class Guard:
 
     def answer(self, call: Call) -> HttpResponse:
         """Executes, or answers what is known."""
-        if hasattr(call.request, "oncegate"):
+        if getattr(call.request, RUNNING, False):
             return call.execute()
         if attempt := self.gateway_attempt(call.request):
             return self._executed(call, Execution(self, call, None, attempt))
@@ -215,15 +219,24 @@ class Execution:
 
     def _execute_and_complete(self, cursor: Any) -> HttpResponse:
         assert self.attempt is not None
-        # Who reads it inside the view; and a guard further inside sees that this one is at work.
-        self.call.request.oncegate = self.attempt
-        response = self.call.finish(self.call.execute())
+        response = self._execute()
         self.executed = response
         connection = connections[self.using]
         if disposition(response.status_code) is Disposition.RELEASE or connection.needs_rollback:
             raise _Undone(response)
         self.guard.complete(cursor, self.attempt, response, commits=may_commit(connection))
         return response
+
+    def _execute(self) -> HttpResponse:
+        request = self.call.request
+        # For the view to read.
+        request.oncegate = self.attempt
+        # A guard further inside sees that this one is at work.
+        setattr(request, RUNNING, True)
+        try:
+            return self.call.finish(self.call.execute())
+        finally:
+            setattr(request, RUNNING, False)
 
     def _after(self, error: Exception) -> HttpResponse:
         """Everything is rolled back. An error of the view may have an answer; one of the commit has none."""
