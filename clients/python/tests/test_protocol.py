@@ -7,6 +7,7 @@ import pytest
 
 from oncegate import BodyTooLarge, KeyInvalid, Rules, fingerprint, parse_key, problem, scope_text
 from oncegate.gateway import is_trusted, secret_fault
+from oncegate.options import OptionInvalid, Options, chosen_options
 from oncegate.replay import kept_headers
 from oncegate.schema import migrations
 from oncegate.scope import scope_part
@@ -171,3 +172,33 @@ def test_the_package_has_the_migrations_of_the_store_byte_for_byte():
     assert [(f"{m.number:03}_{m.name}.sql", m.text.encode()) for m in migrations()] == [
         (file.name, file.read_bytes()) for file in originals
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"methods": "PUT"}, "methods is 'PUT': a list or tuple is needed, such as \\['PUT'\\]"),
+        ({"methods": ["POTS"]}, "methods has 'POTS': POST, PUT, PATCH, DELETE are allowed"),
+        ({"methods": ["GET"]}, "methods has 'GET'"),
+        ({"methods": [1]}, "methods has 1, which is not text"),
+        ({"ignore": "/sent_at"}, "ignore is '/sent_at'"),
+        ({"ignore": ["sent_at"]}, "ignore has 'sent_at', which does not start"),
+        ({"ignore": ["/a~2"]}, "bare"),
+        ({"ignore": ["/a~"]}, "bare"),
+        ({"ignore": [""]}, "the whole document"),
+        ({"ignore": ["/" + "é" * 512]}, "more than 1024 bytes"),
+        ({"ignore": None}, "ignore is None"),
+        ({"replay_headers": "X-Trace"}, "replay_headers is 'X-Trace'"),
+    ],
+)
+def test_an_option_that_would_guard_less_than_it_seems_to_is_refused(options, text):
+    with pytest.raises(OptionInvalid, match=text):
+        chosen_options(Options(), options)
+
+
+def test_options_are_kept_as_they_were_meant():
+    chosen = chosen_options(
+        Options(), {"methods": ["put", "DELETE"], "ignore": ["/a~0b/~1", "/0"], "replay_headers": {"X-Trace"}}
+    )
+    assert (chosen.methods, chosen.ignore) == (("PUT", "DELETE"), ("/a~0b/~1", "/0"))
+    assert chosen.replay_headers == ("X-Trace",)

@@ -1,6 +1,7 @@
 """How a handler is guarded: what stands beside it, over what the application says, over the defaults."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -21,8 +22,8 @@ class Options:
     header: str = "Idempotency-Key"
     """The request header with the key."""
     lease: float = 40.0
-    """Seconds until a worker that died may be taken over from: above the time that a server gives a request, which is
-    30 s by default with Gunicorn."""
+    """Seconds until a worker that died may be taken over from: above what the slowest handler takes. A server's timeout
+    need not bound that; Gunicorn's does not with threads."""
     retention: float = 86400.0
     """Seconds that a record lives; after them the key is new."""
     enter: bool = False
@@ -53,6 +54,16 @@ class Options:
         return Rules(ignore=self.ignore)
 
 
+METHODS = ("POST", "PUT", "PATCH", "DELETE")
+"""What may be guarded: other methods are safe to repeat as they are."""
+
+LISTS = ("methods", "ignore", "replay_headers")
+
+POINTER_BYTES_MAX = 1024
+
+BARE_TILDE = re.compile("~(?![01])")
+
+
 class OptionInvalid(ValueError):
     """An option that there is not, or a value that it cannot have."""
 
@@ -63,8 +74,9 @@ Chosen = TypeVar("Chosen", bound=Options)
 def chosen_options(base: Chosen, overrides: Mapping[str, Any]) -> Chosen:
     """`base` with some values replaced; OptionInvalid when they cannot be kept."""
     check_names(base, overrides)
-    chosen = replace(base, **overrides)
-    chosen = replace(chosen, methods=tuple(method.upper() for method in chosen.methods), ignore=tuple(chosen.ignore))
+    lists = {name: _texts(name, overrides[name]) for name in LISTS if name in overrides}
+    chosen = replace(base, **{**overrides, **lists})
+    chosen = replace(chosen, methods=tuple(method.upper() for method in chosen.methods))
     _check(chosen)
     return chosen
 
@@ -78,6 +90,16 @@ def check_names(base: Options, overrides: Mapping[str, Any]) -> None:
             raise OptionInvalid(f"has no {name!r}" + (f": did you mean {close[0]!r}?" if close else ""))
 
 
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    """A list of texts. To Python one text is a list too, of its letters: it would guard nothing, and not say so."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise OptionInvalid(f"{name} is {value!r}: a list or tuple is needed, such as [{str(value)!r}]")
+    texts = tuple(value)
+    if others := [text for text in texts if not isinstance(text, str)]:
+        raise OptionInvalid(f"{name} has {others[0]!r}, which is not text")
+    return texts
+
+
 def _check(chosen: Options) -> None:
     if not 0.1 <= chosen.lease <= 3600:
         raise OptionInvalid(f"lease {chosen.lease} s is out of range: 0.1 to 3600 are allowed")
@@ -88,7 +110,23 @@ def _check(chosen: Options) -> None:
     for secret in chosen.gateway_secrets:
         if fault := secret_fault(secret):
             raise OptionInvalid(f"trust_gateway {fault}")
-    if ignored := {"GET", "HEAD", "OPTIONS"}.intersection(chosen.methods):
-        raise OptionInvalid(f"methods has {ignored.pop()}, which is safe to repeat as it is")
+    if others := [method for method in chosen.methods if method not in METHODS]:
+        raise OptionInvalid(f"methods has {others[0]!r}: {', '.join(METHODS)} are allowed")
+    for pointer in chosen.ignore:
+        if fault := _pointer_fault(pointer):
+            raise OptionInvalid(f"ignore has {pointer!r}, which {fault}")
     if never := [name for name in chosen.replay_headers if not may_be_kept(name)]:
         raise OptionInvalid(f"replay_headers has {never[0]!r}, which belongs to the first exchange")
+
+
+def _pointer_fault(pointer: str) -> str | None:
+    """Why this is no JSON pointer (RFC 6901) to a part of a body; the gateway refuses the same."""
+    if not pointer:
+        return "is the whole document: nothing would be compared"
+    if len(pointer.encode()) > POINTER_BYTES_MAX:
+        return f"has more than {POINTER_BYTES_MAX} bytes"
+    if not pointer.startswith("/"):
+        return 'does not start with "/": RFC 6901 wants one before each step'
+    if BARE_TILDE.search(pointer):
+        return 'has a bare "~": "~0" stands for "~" and "~1" for "/"'
+    return None

@@ -32,8 +32,8 @@ from oncegate.verb import TRANSACTION_ABORTED, Claim, Fenced, sqlstate
 logger = logging.getLogger("oncegate")
 
 RUNNING = "_oncegate_running"
-"""On a request whose view runs under a claim. `request.oncegate` cannot tell: it stays when that run has failed, and what
-retries the view around the guard must find it guarded again."""
+"""On a request whose view runs under a claim. `request.oncegate` cannot tell: it stays when that run has failed, and
+what retries the view around the guard must find it guarded again."""
 
 
 @dataclass(frozen=True)
