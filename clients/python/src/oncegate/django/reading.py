@@ -50,7 +50,16 @@ def _caller(request: HttpRequest, caller: Any, options: Options) -> list[str]:
         return [] if value is None else [scope_part("scope", value.encode())]
     user = getattr(caller, "user", None)
     if user is not None and getattr(user, "is_authenticated", False) and user.pk is not None:
-        return [scope_part("user", str(user.pk).encode())]
+        return [scope_part("user", f"{_kind(user)}:{user.pk}".encode())]
     if authorization := _octets(request, "HTTP_AUTHORIZATION"):
         return [scope_part("authorization", authorization, credential=True)]
     return []
+
+
+def _kind(user: Any) -> str:
+    """Whose numbers these are: with two kinds of users, there are two with the number 5. A proxy is its own model's."""
+    if meta := getattr(user, "_meta", None):
+        label: str = meta.concrete_model._meta.label_lower
+        return label
+    # Through what Django has wrapped around it, to read it late.
+    return f"{user.__class__.__module__}.{user.__class__.__qualname__}"
