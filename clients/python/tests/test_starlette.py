@@ -14,6 +14,7 @@ from oncegate import verb
 from oncegate.options import OptionInvalid, Options
 from oncegate.reading import Reading
 from oncegate.starlette import IdempotencyMiddleware, attempt, idempotent, session
+from oncegate.starlette.gate import Gate
 from oncegate.starlette.records import Records
 from oncegate.starlette.running import all_to_their_end
 from oncegate.starlette.transaction import Database
@@ -59,6 +60,14 @@ def test_a_middleware_that_could_not_keep_its_word_is_refused_at_the_start(other
     with pytest.raises((RuntimeError, ValueError), match=text):
         middleware_of(*others, **arguments)
     middleware_of()
+
+
+def test_an_observer_that_fails_costs_no_answer(caplog):
+    def broken(route, outcome, *, is_anonymous):
+        raise ZeroDivisionError
+
+    Gate(None, Options(), broken).observe("/inside", "executed", False)
+    assert "the observer of guarded requests has failed" in caplog.text
 
 
 def test_outside_of_a_request_there_is_neither_session_nor_attempt():

@@ -13,6 +13,12 @@ from oncegate.problem import Problem
 from oncegate.scope import scope_text
 from oncegate.verb import Claim
 
+SHARED = (
+    "nothing identifies some callers of %r, so they share one space of keys: who sends another's request with its key "
+    'gets the answer to it; say scope=, or anonymous="reject"'
+)
+"""Warned once, with the route."""
+
 
 class Refused(Exception):
     """The request is answered with this problem, and nothing is executed."""
@@ -44,6 +50,11 @@ class Reading:
     key: str
     fingerprint: bytes
     operation: str
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether nothing says who calls, so that whoever else is not known may repeat it."""
+        return self.scope == scope_text(())
 
     def claim(self, cursor: Any, options: Options, owner: uuid.UUID) -> Claim:
         """Claims, in a transaction of its own."""

@@ -7,8 +7,11 @@ from django.db import OperationalError
 from django.http import JsonResponse
 from django.test import RequestFactory, TransactionTestCase
 from django.utils.functional import SimpleLazyObject
+from django.views import View
+from prometheus_client import CollectorRegistry
 
-from oncegate.django import idempotent
+from oncegate.django import answered, idempotent
+from oncegate.prometheus import RequestCounter
 from project.models import Payment
 
 
@@ -114,3 +117,52 @@ class CallerTests(TransactionTestCase):
             same = [kind(**made), wrapped] + [ClerkUser(pk=6)] * (kind is User)
             with self.subTest(kind):
                 self.assertEqual(len({self.paid(kind.__name__, user).content for user in same}), 1)
+
+
+@idempotent
+class GenericView(View):
+    """As generic views do it: what answers the method calls what makes the object."""
+
+    def post(self, request):
+        return self.create(request)
+
+    def create(self, request):
+        return pay(request)
+
+
+class CountedTests(TransactionTestCase):
+    def setUp(self):
+        self.registry = CollectorRegistry()
+        self.connect(RequestCounter(self.registry))
+
+    def connect(self, receiver):
+        answered.connect(receiver, weak=False)
+        self.addCleanup(answered.disconnect, receiver)
+
+    def counted(self, name, **labels):
+        return self.registry.get_sample_value(name, labels)
+
+    def test_callers_that_nothing_identifies_are_counted_and_warned_about_once(self):
+        view = idempotent(pay)
+        view(sent("of-somebody", authorization="Bearer token"))
+        with self.assertNoLogs("oncegate"):
+            view(sent("of-somebody", authorization="Bearer token"))
+        with self.assertLogs("oncegate", "WARNING") as logs:
+            for _ in range(2):
+                view(sent("of-nobody"))
+        self.assertEqual(len(logs.records), 1)
+        self.assertEqual(self.counted("oncegate_anonymous_requests_total"), 2)
+
+    def test_a_request_without_a_key_is_counted_once_however_many_of_its_handlers_are_guarded(self):
+        self.assertEqual(GenericView.as_view()(sent(None)).status_code, 201)
+        self.assertEqual(self.counted("oncegate_requests_total", route="", outcome="bypassed"), 1)
+
+    def test_what_fails_to_count_costs_no_answer(self):
+        def broken(**_):
+            raise ZeroDivisionError
+
+        self.connect(broken)
+        for key, told in [("not-counted", "true"), (None, None)]:
+            first, repeat = (idempotent(pay)(sent(key)) for _ in range(2))
+            self.assertEqual((first.status_code, repeat.status_code), (201, 201))
+            self.assertEqual(repeat.headers.get("Idempotent-Replayed"), told)

@@ -8,7 +8,7 @@ import logging
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import Error, InterfaceError, OperationalError, connections, transaction
@@ -24,7 +24,7 @@ from oncegate.django.options import Options
 from oncegate.django.reading import read
 from oncegate.django.signals import answered
 from oncegate.problem import Problem
-from oncegate.reading import Reading, Refused, read_key
+from oncegate.reading import SHARED, Reading, Refused, read_key
 from oncegate.replay import EXPIRES, http_date, kept_headers
 from oncegate.status import Disposition, disposition, is_refusal
 from oncegate.verb import TRANSACTION_ABORTED, Claim, Fenced, sqlstate
@@ -34,6 +34,9 @@ logger = logging.getLogger("oncegate")
 RUNNING = "_oncegate_running"
 """On a request whose view runs under a claim. `request.oncegate` cannot tell: it stays when that run has failed, and
 what retries the view around the guard must find it guarded again."""
+
+NOTED = "_oncegate_noted"
+"""On a request whose outcome was told to whoever counts."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,14 @@ class Call:
     """Makes an answer of an exception, or raises it again."""
     finish: Callable[[HttpResponse], HttpResponse]
     """Renders a response, so that it is the bytes to be stored."""
+    is_anonymous: bool = False
+    """Whether it is guarded in the scope that all share whom nothing identifies."""
+
+    @property
+    def route(self) -> str:
+        """The pattern, never the path: that has values in it."""
+        match = self.request.resolver_match
+        return match.route if match else ""
 
 
 class _Undone(Exception):
@@ -64,6 +75,7 @@ class Guard:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._has_warned = False
 
     def answer(self, call: Call) -> HttpResponse:
         """Executes, or answers what is known."""
@@ -81,10 +93,20 @@ class Guard:
                 raise Refused(problem.key_missing(self.options.header))
         except Refused as refused:
             return self._noted(call, "rejected", problem_response(refused.problem))
-        self._note(call, "bypassed")
-        return call.execute()
+        return self._bypassed(call)
+
+    def _bypassed(self, call: Call) -> HttpResponse:
+        try:
+            return call.execute()
+        finally:
+            # A guarded handler may call another, such as `post` of a generic view `create`: one request, one outcome.
+            if not getattr(call.request, NOTED, False):
+                self._note(call, "bypassed")
 
     def _guarded(self, call: Call, reading: Reading) -> HttpResponse:
+        if reading.is_anonymous:
+            call = replace(call, is_anonymous=True)
+            self._warn_of_sharing(call)
         if self.options.enter:
             return self._entered(call, Execution(self, call, reading, None))
         try:
@@ -169,8 +191,16 @@ class Guard:
         return response
 
     def _note(self, call: Call, outcome: str) -> None:
-        match = call.request.resolver_match
-        answered.send(type(self), request=call.request, route=match.route if match else "", outcome=outcome)
+        setattr(call.request, NOTED, True)
+        # What counts must not turn an answer whose payment is committed into a failure; Django logs what went wrong.
+        answered.send_robust(
+            type(self), request=call.request, route=call.route, outcome=outcome, is_anonymous=call.is_anonymous
+        )
+
+    def _warn_of_sharing(self, call: Call) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(SHARED, call.route)
 
 
 class Execution:

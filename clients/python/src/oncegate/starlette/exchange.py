@@ -44,6 +44,8 @@ class Exchange:
         self.execution: Execution | None = None
         self.outcome: str | None = None
         """None where nothing guards."""
+        self.is_anonymous = False
+        """Whether it is guarded in the scope that all share whom nothing identifies."""
         self.has_returned = False
         """Whether a guarded endpoint has ended with an answer of its own, and not with an exception."""
         self._send = send
@@ -96,13 +98,18 @@ class Exchange:
         finally:
             await self.transaction.close()
 
+    @property
+    def route(self) -> str:
+        """Never the path itself: it has values in it."""
+        # Older versions of Starlette do not say which route it was.
+        name = getattr(self.scope.get("endpoint"), "__qualname__", "")
+        # FastAPI since 0.137 keeps the prefixes of routers apart from the route.
+        route = self.scope.get("fastapi", {}).get("effective_route_context") or self.scope.get("route")
+        return str(getattr(route, "path", name))
+
     def _observe(self) -> None:
         if self.outcome is not None:
-            # Never the path itself: it has values in it. Older versions of Starlette do not say which route it was.
-            name = getattr(self.scope.get("endpoint"), "__qualname__", "")
-            # FastAPI since 0.137 keeps the prefixes of routers apart from the route.
-            route = self.scope.get("fastapi", {}).get("effective_route_context") or self.scope.get("route")
-            self.gate.observe(getattr(route, "path", name), self.outcome)
+            self.gate.observe(self.route, self.outcome, self.is_anonymous)
 
 
 async def session() -> AsyncSession:

@@ -1,12 +1,20 @@
 """What all requests of an application have in common."""
 
-from collections.abc import Callable
+import logging
 from dataclasses import dataclass
+from typing import Protocol
 
 from oncegate.options import Options
 from oncegate.starlette.transaction import Database
 
-Observer = Callable[[str, str], None]
+logger = logging.getLogger("oncegate")
+
+
+class Observer(Protocol):
+    """Whoever counts."""
+
+    def __call__(self, route: str, outcome: str, *, is_anonymous: bool) -> None:
+        """One answered request; `is_anonymous`: it is guarded in the scope that all share whom nothing identifies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +25,11 @@ class Gate:
     options: Options
     observer: Observer | None
 
-    def observe(self, route: str, outcome: str) -> None:
-        """Tells the observer of one answered request."""
-        if self.observer is not None:
-            self.observer(route, outcome)
+    def observe(self, route: str, outcome: str, is_anonymous: bool) -> None:
+        """Tells the observer of one answered request. What it raises must not cost a payment its answer."""
+        if self.observer is None:
+            return
+        try:
+            self.observer(route, outcome, is_anonymous=is_anonymous)
+        except Exception:
+            logger.exception("the observer of guarded requests has failed")

@@ -14,7 +14,7 @@ from oncegate import problem
 from oncegate.answer import Answer, problem_answer
 from oncegate.attempt import Attempt, attempt_of, gateway_attempt
 from oncegate.options import Options
-from oncegate.reading import Reading, Received, Refused, read, read_key
+from oncegate.reading import SHARED, Reading, Received, Refused, read, read_key
 from oncegate.scope import scope_part
 from oncegate.starlette.exchange import Exchange
 from oncegate.starlette.execution import Execution
@@ -37,6 +37,7 @@ class Guard:
     def __init__(self, database: Database, options: Options) -> None:
         self.options = options
         self.records = Records(database, options)
+        self._has_warned = False
 
     async def admit(self, exchange: Exchange) -> Answer | None:
         """None: the endpoint executes. Otherwise the answer that is known already."""
@@ -61,6 +62,9 @@ class Guard:
         return await self._guarded(exchange, reading)
 
     async def _guarded(self, exchange: Exchange, reading: Reading) -> Answer | None:
+        if reading.is_anonymous:
+            exchange.is_anonymous = True
+            self._warn_of_sharing(exchange)
         # What authentication and the like have done stays done, and its connection is free for the claim.
         await exchange.transaction.commit()
         try:
@@ -75,6 +79,11 @@ class Guard:
         await exchange.transaction.rollback()
         exchange.outcome, answer = await self.records.told(claim)
         return answer
+
+    def _warn_of_sharing(self, exchange: Exchange) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(SHARED, exchange.route)
 
     async def _enter(self, exchange: Exchange, reading: Reading) -> Claim:
         return await exchange.transaction.run(lambda cursor: reading.enter(cursor, self.options))

@@ -20,7 +20,8 @@ class IdempotencyMiddleware:
     """`app.add_middleware(IdempotencyMiddleware, engine=engine)`, before any other middleware is added.
 
     `engine` is asynchronous, on psycopg, and leads to the database of the endpoints' effects. `observer` is called
-    with route and outcome of each request to a guarded endpoint. What else is given are options, for all endpoints.
+    with route, outcome and the keyword `is_anonymous` of each request to a guarded endpoint. What else is given are
+    options, for all endpoints.
     """
 
     def __init__(
