@@ -69,3 +69,18 @@ def test_a_trusted_gateway_has_claimed_and_the_endpoint_only_completes(service):
     assert service.payments() == {"paid": 2}
     scopes = service.query("SELECT scope FROM oncegate.records WHERE key = 'paid' ORDER BY scope")
     assert scopes == [("python",), ("x-org=4:acme",)]
+
+
+def test_a_standby_is_not_asked_again_and_the_log_has_no_keys(service):
+    client = service.serve()
+    readonly = f"ALTER DATABASE {service.database} SET default_transaction_read_only = {{}}"
+    service.query(readonly.format("on"))
+    for path in ("/inside", "/entered"):
+        answer = client.post(path, "secret-key")
+        assert (answer.status, answer.problem) == (503, "store-unavailable"), answer.body
+    eventually(lambda: "on the primary server" in service.log())
+    assert "secret-key" not in service.log()
+    with service.postgres.connect() as connection:
+        connection.execute(readonly.format("off"))
+    # Those that were made meanwhile would refuse until they are recycled.
+    assert [client.post(path, f"{path}-key").status for path in ("/inside", "/entered")] == [201, 201]

@@ -12,6 +12,8 @@ from typing import Any
 
 FENCED = "OG001"
 TRANSACTION_ABORTED = "25P02"
+READ_ONLY = "25006"
+"""A standby: where the database has failed over, a connection that is kept leads to the wrong server."""
 
 
 class Fenced(Exception):

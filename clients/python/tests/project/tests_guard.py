@@ -3,7 +3,7 @@
 import functools
 
 from django.contrib.auth.models import Group, User
-from django.db import OperationalError
+from django.db import OperationalError, connection, transaction
 from django.http import JsonResponse
 from django.test import RequestFactory, TransactionTestCase
 from django.utils.functional import SimpleLazyObject
@@ -166,3 +166,25 @@ class CountedTests(TransactionTestCase):
             first, repeat = (idempotent(pay)(sent(key)) for _ in range(2))
             self.assertEqual((first.status_code, repeat.status_code), (201, 201))
             self.assertEqual(repeat.headers.get("Idempotent-Replayed"), told)
+
+
+class FailureTests(TransactionTestCase):
+    def test_a_hook_of_the_commit_that_fails_is_heard_of_although_the_payment_stays(self):
+        @idempotent
+        def hooked(request):
+            transaction.on_commit(lambda: 1 / 0)
+            return pay(request)
+
+        with self.assertLogs("oncegate", "ERROR") as logs:
+            told = hooked(sent("hooked"))
+        self.assertEqual((told.status_code, told["Idempotent-Replayed"]), (201, "true"))
+        self.assertEqual([record.exc_info[0] for record in logs.records], [ZeroDivisionError])
+
+    def test_a_connection_that_leads_to_a_standby_is_replaced(self):
+        for enter, statuses in [(False, [201]), (True, [503, 201])]:
+            with self.subTest(enter=enter):
+                with connection.cursor() as cursor:
+                    cursor.execute("SET default_transaction_read_only = on")
+                view = idempotent(enter=enter)(pay)
+                told = [view(sent(f"standby-{enter}")).status_code for _ in statuses]
+                self.assertEqual(told, statuses)

@@ -27,7 +27,7 @@ from oncegate.problem import Problem
 from oncegate.reading import SHARED, Reading, Refused, read_key
 from oncegate.replay import EXPIRES, http_date, kept_headers
 from oncegate.status import Disposition, disposition, is_refusal
-from oncegate.verb import TRANSACTION_ABORTED, Claim, Fenced, sqlstate
+from oncegate.verb import READ_ONLY, TRANSACTION_ABORTED, Claim, Fenced, sqlstate
 
 logger = logging.getLogger("oncegate")
 
@@ -111,7 +111,9 @@ class Guard:
             return self._entered(call, Execution(self, call, reading, None))
         try:
             claim = self._claim(reading)
-        except (OperationalError, InterfaceError):
+        except Error as error:
+            if not _is_lost(error):
+                raise
             logger.exception("the store of idempotency records cannot be asked")
             return self._noted(call, "unavailable", problem_response(problem.store_unavailable()))
         if claim.outcome != "acquired":
@@ -138,7 +140,9 @@ class Guard:
         connection = claims_connection(self.options.using)
         try:
             return self._claim_once(connection, reading, owner)
-        except (OperationalError, InterfaceError):
+        except Error as error:
+            if not _is_lost(error):
+                raise
             connection.close()
             return self._claim_once(connection, reading, owner)
 
@@ -239,13 +243,20 @@ class Execution:
         except _Undone as undone:
             return "executed", undone.response
         except Exception as error:
-            if self.attempt is None and isinstance(error, (OperationalError, InterfaceError)):
+            if self.attempt is None and _is_lost(error):
                 logger.exception("the store of idempotency records cannot be asked")
+                self._disconnect()
                 return "unavailable", problem_response(problem.store_unavailable())
             if self.attempt is None or self.executed is not None:
                 raise
             return "executed", self.call.finish(self.call.recover(error))
         return self.guard.told(claim)
+
+    def _disconnect(self) -> None:
+        """So that the next request gets a connection to the server that is the primary by then."""
+        connection = connections[self.using]
+        if not connection.in_atomic_block:
+            connection.close()
 
     def _execute_and_complete(self, cursor: Any) -> HttpResponse:
         assert self.attempt is not None
@@ -280,7 +291,9 @@ class Execution:
             # The view has caught the error that aborted its transaction, and made a refusal of it.
             return self._settle(self.executed)
         if self._give_back() is False and self.reading is not None:
-            # Nothing was in flight under our fence: the commit has reached the database, only its reply was lost.
+            # Nothing was in flight under our fence: the commit has reached the database. Its reply was lost, or one of
+            # its hooks has failed, which nobody would hear of otherwise.
+            logger.error("the transaction of a guarded view has committed, and failed behind that", exc_info=error)
             return self.guard.record_says(self.reading)
         raise error
 
@@ -307,6 +320,11 @@ class Execution:
             return self.guard.release(self.attempt)
         logger.warning("a claim could not be released; a repeat executes when the lease has ended")
         return None
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether another connection may have an answer."""
+    return isinstance(error, (OperationalError, InterfaceError)) or sqlstate(error) == READ_ONLY
 
 
 def problem_response(told: Problem) -> HttpResponse:

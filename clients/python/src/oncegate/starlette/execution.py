@@ -71,6 +71,8 @@ class Execution:
             return await self._undo(answer)
         await self.transaction.rollback()
         if await self.give_back() is False:
-            # Nothing was in flight under our fence: the commit has reached the database, only its reply was lost.
+            # Nothing was in flight under our fence: the commit has reached the database. Its reply was lost, or what
+            # listens to it has failed, which nobody would hear of otherwise.
+            logger.error("the transaction of a guarded endpoint has committed, and failed behind that", exc_info=error)
             return await self.records.says(self.reading)
         raise error

@@ -7,7 +7,7 @@ commit or neither does. What is settled after a rollback has a transaction of it
 import logging
 from urllib.parse import quote
 
-from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
+from sqlalchemy.exc import SQLAlchemyError, TimeoutError
 from starlette.requests import Request
 
 from oncegate import problem
@@ -18,14 +18,11 @@ from oncegate.reading import SHARED, Reading, Received, Refused, read, read_key
 from oncegate.scope import scope_part
 from oncegate.starlette.exchange import Exchange
 from oncegate.starlette.execution import Execution
-from oncegate.starlette.records import Records
+from oncegate.starlette.records import Records, is_lost
 from oncegate.starlette.transaction import Database
 from oncegate.verb import Claim
 
 logger = logging.getLogger("oncegate")
-
-UNAVAILABLE = (OperationalError, InterfaceError, TimeoutError)
-"""The database cannot be asked, or no connection of the pool became free in time."""
 
 PATH_SAFE = "/:;@&=+$,!~*'()"
 """What a path keeps as it is: two spellings of one path are the same request."""
@@ -69,7 +66,10 @@ class Guard:
         await exchange.transaction.commit()
         try:
             claim = await (self._enter(exchange, reading) if self.options.enter else self.records.claim(reading))
-        except UNAVAILABLE:
+        except SQLAlchemyError as error:
+            # No connection of the pool became free in time, or those that did lead nowhere.
+            if not isinstance(error, TimeoutError) and not is_lost(error):
+                raise
             logger.exception("the store of idempotency records cannot be asked")
             exchange.outcome = "unavailable"
             return problem_answer(problem.store_unavailable())

@@ -15,7 +15,7 @@ from oncegate.replay import kept_headers
 from oncegate.starlette.answer import Passing
 from oncegate.starlette.running import keep_running
 from oncegate.starlette.transaction import Cursor, Database
-from oncegate.verb import Claim
+from oncegate.verb import READ_ONLY, Claim, sqlstate
 
 logger = logging.getLogger("oncegate")
 
@@ -46,7 +46,9 @@ class Records:
 
         try:
             return await self.database.run(ask)
-        except (OperationalError, InterfaceError):
+        except SQLAlchemyError as error:
+            if not is_lost(error):
+                raise
             return await self.database.run(ask)
 
     async def _withdraw(self, claiming: "asyncio.Task[Claim]") -> None:
@@ -102,3 +104,8 @@ class Records:
         headers = kept_headers(answer.headers(), self.options.replay_headers)
         at = verb.complete(cursor, attempt.record, attempt.fence, answer.status, headers, body)
         answer.mark(at + self.options.retention)
+
+
+def is_lost(error: SQLAlchemyError) -> bool:
+    """Whether another connection may have an answer."""
+    return isinstance(error, (OperationalError, InterfaceError)) or sqlstate(error) == READ_ONLY

@@ -9,8 +9,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError, StatementError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from oncegate.verb import READ_ONLY, sqlstate
 
 Result = TypeVar("Result")
 
@@ -27,7 +29,14 @@ class Cursor:
 
     def execute(self, statement: str, values: tuple[object, ...]) -> None:
         """Runs one statement that has one row to tell."""
-        self.row = self.connection.exec_driver_sql(statement, values).fetchone()
+        try:
+            self.row = self.connection.exec_driver_sql(statement, values).fetchone()
+        except StatementError as error:
+            # Keys and answers are nobody's business who reads a log.
+            error.hide_parameters = True
+            if sqlstate(error) == READ_ONLY:
+                self.connection.invalidate(error)
+            raise
 
     def fetchone(self) -> Any:
         """That row."""
