@@ -2,15 +2,18 @@
 
 import functools
 
+from asgiref.sync import markcoroutinefunction
 from django.contrib.auth.models import Group, User
+from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, connection, transaction
 from django.http import JsonResponse
-from django.test import RequestFactory, TransactionTestCase
+from django.test import Client, RequestFactory, TransactionTestCase, override_settings
+from django.urls import path
 from django.utils.functional import SimpleLazyObject
 from django.views import View
 from prometheus_client import CollectorRegistry
 
-from oncegate.django import answered, idempotent
+from oncegate.django import answered, exempt, idempotent
 from oncegate.prometheus import RequestCounter
 from project.models import Payment
 
@@ -188,3 +191,75 @@ class FailureTests(TransactionTestCase):
                 view = idempotent(enter=enter)(pay)
                 told = [view(sent(f"standby-{enter}")).status_code for _ in statuses]
                 self.assertEqual(told, statuses)
+
+
+@exempt
+class ExemptView(View):
+    def post(self, request):
+        return pay(request)
+
+
+class HeirView(ExemptView):
+    pass
+
+
+class AsyncView(View):
+    async def post(self, request):
+        return pay(request)
+
+
+async def async_view(request):
+    return pay(request)
+
+
+urlpatterns = [
+    path("pay", pay),
+    path("exempt", ExemptView.as_view()),
+    path("heir", HeirView.as_view()),
+    path("async", async_view),
+    path("async-class", AsyncView.as_view()),
+]
+
+MIDDLEWARE = ["django.middleware.csrf.CsrfViewMiddleware", "oncegate.django.IdempotencyMiddleware"]
+
+
+@override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=MIDDLEWARE)
+class MiddlewareTests(TransactionTestCase):
+    def test_a_form_that_csrf_protection_has_read_is_compared(self):
+        browser, token = Client(enforce_csrf_checks=True), "c" * 32
+        browser.cookies["csrftoken"] = token
+
+        def submitted(amount):
+            form = {"amount": amount, "csrfmiddlewaretoken": token}
+            return browser.post("/pay", form, HTTP_IDEMPOTENCY_KEY="form")
+
+        first, repeat, other = submitted(5), submitted(5), submitted(6)
+        self.assertEqual((first.status_code, repeat.content), (201, first.content))
+        self.assertEqual(repeat["Idempotent-Replayed"], "true")
+        self.assertEqual(other["Oncegate-Problem"], "mismatch")
+
+    def test_without_the_middleware_a_form_that_was_read_is_refused_with_advice(self):
+        request = RequestFactory().post("/pay", {"amount": 5}, HTTP_IDEMPOTENCY_KEY="read")
+        self.assertEqual(request.POST["amount"], "5")
+        with self.assertRaisesMessage(ImproperlyConfigured, "IdempotencyMiddleware last in MIDDLEWARE"):
+            idempotent(pay)(request)
+
+    def test_a_class_that_is_exempt_is_left_alone_with_all_that_inherit_from_it(self):
+        for where in ("/exempt", "/heir"):
+            for _ in range(2):
+                self.client.post(where, HTTP_IDEMPOTENCY_KEY=where)
+            self.assertEqual(Payment.objects.filter(key=where).count(), 2, where)
+
+    def test_what_is_async_is_refused_before_there_is_a_claim(self):
+        class Callable:
+            def __call__(self, request): ...
+
+        for view in (async_view, AsyncView, AsyncView.as_view(), markcoroutinefunction(Callable())):
+            with self.assertRaisesMessage(ImproperlyConfigured, "is async"):
+                idempotent(view)
+        for where in ("/async", "/async-class"):
+            with self.assertRaisesMessage(ImproperlyConfigured, "is async"):
+                self.client.post(where, HTTP_IDEMPOTENCY_KEY="async")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM oncegate.records WHERE key = 'async'")
+            self.assertEqual(cursor.fetchone(), (0,))

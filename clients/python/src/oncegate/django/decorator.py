@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
@@ -39,17 +40,23 @@ def idempotent(view: Any = None, **overrides: Any) -> Any:
     guard = LazyGuard(overrides)
     if inspect.isclass(view):
         return _guard_class(view, guard)
-    if inspect.iscoroutinefunction(view):
-        raise ImproperlyConfigured(f"{view.__qualname__} is async: only synchronous views can be guarded")
+    refuse_async(view)
     if class_of(view) is not None:
         return _guard_made_of_class(view, guard)
     return _guard_function(view, guard)
 
 
 def exempt(view: View) -> View:
-    """Tells the middleware to leave this view alone."""
+    """Tells the middleware to leave this view alone: a function, a handler, a class and all that inherit from it."""
     setattr(view, MARK, None)
     return view
+
+
+def refuse_async(view: Any) -> None:
+    """ImproperlyConfigured for what would hand us a coroutine where an answer is expected."""
+    if iscoroutinefunction(view):
+        name = getattr(view, "__qualname__", repr(view))
+        raise ImproperlyConfigured(f"{name} is async: only synchronous views can be guarded; @exempt leaves it out")
 
 
 class LazyGuard:
@@ -166,6 +173,7 @@ def _patch_handler(view_class: Any, name: str, guard: LazyGuard | None) -> None:
     handler = getattr(view_class, name, None)
     if not callable(handler) or is_marked(handler):
         return
+    refuse_async(handler)
     if guard is not None or not hasattr(handler, PENDING):
         setattr(view_class, name, _guard_handler(handler, guard))
 

@@ -17,7 +17,9 @@ from oncegate.django.decorator import (
     guard_pending,
     handler_name,
     is_marked,
+    refuse_async,
 )
+from oncegate.options import METHODS
 
 NAME = "oncegate.django.IdempotencyMiddleware"
 
@@ -35,7 +37,10 @@ class IdempotencyMiddleware:
         self.guard = LazyGuard({})
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Does nothing: the view is not known yet."""
+        """Keeps the body, which others read before the guard does: CSRF protection reads forms, DRF reads all kinds."""
+        if request.method in METHODS and self.guard.options.header in request.headers:
+            with suppress(RequestDataTooBig):
+                _ = request.body
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
@@ -43,11 +48,13 @@ class IdempotencyMiddleware:
         if not self._is_guarded(request):
             return None
         view_class = class_of(view)
-        if hasattr(view, MARK) or is_marked(getattr(view_class, handler_name(request, view), None)):
+        handler = getattr(view_class, handler_name(request, view), None)
+        if hasattr(view, MARK) or hasattr(view_class, MARK) or is_marked(handler):
             return None
         if view_class is not None:
             guard_pending(request, view, self.guard)
             return None
+        refuse_async(view)
         guarded = atomic_as_configured(view)
         response: HttpResponse = call_guarded(self.guard, guarded, (request, *args), kwargs)
         return response
@@ -56,11 +63,4 @@ class IdempotencyMiddleware:
         options = self.guard.options
         if self.guard.guard.gateway_attempt(request):
             return True
-        if request.method not in options.methods:
-            return False
-        if options.header in request.headers:
-            # Kept for whoever fingerprints it: a guard further inside may come after DRF has read it.
-            with suppress(RequestDataTooBig):
-                _ = request.body
-            return True
-        return options.required
+        return request.method in options.methods and (options.header in request.headers or options.required)

@@ -38,8 +38,9 @@ def _body(request: HttpRequest) -> bytes:
         raise Refused(problem.request_too_large()) from None
     except RawPostDataException:
         raise ImproperlyConfigured(
-            "the request's body was read before the guarded view, so nobody can tell what it was; "
-            "put oncegate.django.IdempotencyMiddleware last in MIDDLEWARE, which keeps it"
+            "the request's body was read before the guarded view, as CSRF protection reads forms, so nobody can tell "
+            "what it was; put oncegate.django.IdempotencyMiddleware last in MIDDLEWARE: it keeps the bodies of all "
+            "requests with a key (and guards every view but those with @exempt)"
         ) from None
 
 
