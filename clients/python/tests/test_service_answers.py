@@ -205,6 +205,25 @@ def test_a_database_error_that_an_endpoint_has_caught_is_no_success(shop, client
     assert payments(shop, key) == 0
 
 
+def test_half_an_effect_is_none_although_its_exception_is_answered_with_a_success(shop, client, key):
+    answers = [client.post("/queues", key) for _ in range(2)]
+    assert [(answer.status, answer.is_replay) for answer in answers] == [(202, False)] * 2
+    assert payments(shop, key) == 0
+
+
+@pytest.mark.parametrize("form", ["retried", "retried-entered"])
+def test_a_retry_around_the_guard_leaves_the_effect_of_its_last_run_alone(shop, client, form, key):
+    first, repeat = client.post(f"/{form}", key), client.post(f"/{form}", key)
+    assert (first.status, repeat.status, repeat.is_replay, repeat.body) == (201, 201, True, first.body)
+    assert payments(shop, key) == 1
+
+
+def test_what_fails_behind_the_endpoint_and_before_its_answer_leaves_no_payment(shop, client, key):
+    answers = [client.post("/invalid", key) for _ in range(2)]
+    assert [(answer.status, answer.is_replay) for answer in answers] == [(500, False)] * 2
+    assert payments(shop, key) == 0
+
+
 def test_what_was_only_added_is_written_and_what_a_constraint_refuses_has_the_applications_answer(shop, client, key):
     assert client.post("/pending", key).status == 201
     assert payments(shop, key) == 1

@@ -1,6 +1,7 @@
 """A service with a guarded payment in every form; what differs between tests comes from the environment."""
 
 import asyncio
+import functools
 import json
 import os
 from typing import Annotated
@@ -212,6 +213,58 @@ async def cancels(order: Order, session: Session, key: Key = None):
 async def alone(key: Key = None):
     """Has an effect of its own, which does not commit with the answer."""
     return {}
+
+
+class QueuedError(Exception):
+    """What the service answers with a success."""
+
+
+@app.exception_handler(QueuedError)
+async def queued(request: Request, error: QueuedError):
+    return JSONResponse({"queued": True}, 202)
+
+
+@app.post("/queues")
+@idempotent
+async def queues(order: Order, session: Session, key: Key = None):
+    """Has half of its effect, and leaves the rest to others."""
+    await pay(session, key, order)
+    raise QueuedError
+
+
+def retried(endpoint):
+    """As one retries when another service could not be reached."""
+
+    @functools.wraps(endpoint)
+    async def again(*args, **kwargs):
+        try:
+            return await endpoint(*args, **kwargs)
+        except ConnectionError:
+            return await endpoint(*args, **kwargs)
+
+    return again
+
+
+FAILED = set()
+
+
+async def pay_at_the_second_time(order: Order, session: Session, key: Key = None):
+    paid = await pay(session, key, order)
+    if key not in FAILED:
+        FAILED.add(key)
+        raise ConnectionError
+    return paid
+
+
+app.post("/retried", status_code=201)(retried(idempotent(pay_at_the_second_time)))
+app.post("/retried-entered", status_code=201)(retried(idempotent(enter=True)(pay_at_the_second_time)))
+
+
+@app.post("/invalid", status_code=201, response_model=Paid)
+@idempotent
+async def invalid(order: Order, session: Session, key: Key = None):
+    """Returns what FastAPI cannot make an answer of."""
+    return {**await pay(session, key, order), "id": "no number"}
 
 
 @idempotent

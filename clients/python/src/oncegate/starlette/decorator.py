@@ -43,11 +43,13 @@ def idempotent(endpoint: Any = None, **overrides: Any) -> Any:
     @functools.wraps(endpoint)
     async def guarded(*args: Any, **kwargs: Any) -> Any:
         exchange = current()
+        execute = functools.partial(endpoint, *args, **kwargs)
         # One further inside finds that this one is at work.
-        if exchange.outcome is not None:
-            return await endpoint(*args, **kwargs)
-        told = await guard_of(exchange.gate).admit(exchange)
-        return await _run(exchange, functools.partial(endpoint, *args, **kwargs)) if told is None else response_of(told)
+        if exchange.is_running:
+            return await execute()
+        await exchange.forget_failed()
+        told = await guard_of(exchange.gate).admit(exchange) if exchange.execution is None else None
+        return await _run(exchange, execute) if told is None else response_of(told)
 
     if isinstance(endpoint, FunctionType):
         GUARDED.add(endpoint)
@@ -56,10 +58,15 @@ def idempotent(endpoint: Any = None, **overrides: Any) -> Any:
 
 
 async def _run(exchange: Exchange, execute: Callable[[], Awaitable[Any]]) -> Any:
-    result = await execute()
-    if exchange.transaction.has_session:
-        # What a constraint refuses is an error of the endpoint, which the application may have an answer for.
-        await exchange.transaction.session().flush()
+    exchange.has_returned = False
+    exchange.is_running = True
+    try:
+        result = await execute()
+        if exchange.transaction.has_session:
+            # What a constraint refuses is an error of the endpoint, which the application may have an answer for.
+            await exchange.transaction.session().flush()
+    finally:
+        exchange.is_running = False
     exchange.has_returned = True
     return result
 

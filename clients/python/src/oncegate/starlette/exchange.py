@@ -48,6 +48,8 @@ class Exchange:
         """Whether it is guarded in the scope that all share whom nothing identifies."""
         self.has_returned = False
         """Whether a guarded endpoint has ended with an answer of its own, and not with an exception."""
+        self.is_running = False
+        """Whether a guarded endpoint is at work."""
         self._send = send
         self._head: Message | None = None
         self.is_decided = False
@@ -74,6 +76,16 @@ class Exchange:
             if self.execution is not None:
                 await self.execution.give_back()
 
+    async def forget_failed(self) -> None:
+        """Before a further run, by what retries the endpoint around its guard: undoes what the one that has failed has
+        left, and gives its claim back."""
+        execution = self.execution
+        if execution is None or self.has_returned:
+            return
+        await self.transaction.rollback()
+        await execution.give_back()
+        self.execution = None
+
     async def _decide(self, answer: Passing) -> None:
         self.is_decided = True
         self._observe()
@@ -88,8 +100,9 @@ class Exchange:
 
     async def _end(self, answer: Passing) -> Answer | None:
         is_decision = disposition(answer.status) is Disposition.STORE
-        # A refusal that was raised rolls back, as it does elsewhere; one that was returned has its effects.
-        is_kept = is_decision and (answer.status < 400 or self.has_returned)
+        # What a guarded endpoint raises rolls back, whatever the application makes of it: half an effect is none. What
+        # it returns has its effects, a refusal as well.
+        is_kept = is_decision and (self.has_returned or (answer.status < 400 and self.execution is None))
         try:
             if self.execution is not None:
                 return await self.execution.settle(answer, is_kept=is_kept)
