@@ -45,7 +45,8 @@ def reader(postgres, tmp_path):
         "UVICORN_PORT": str(port),
         "UVICORN_TIMEOUT_KEEP_ALIVE": "75",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_NO_COMPILE": "1",
+        # Not of all that is installed: pip takes this for the value of an option `compile`.
+        "PIP_NO_COMPILE": "0",
     }
     yield reader
     reader.stop()
@@ -58,7 +59,7 @@ class Reader:
         self.directory, self.port = directory, port
         self.environment = dict(os.environ)
         # A reader's Python keeps what it has compiled: four workers that all compile a framework take long.
-        for ours in ("DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE"):
+        for ours in ("DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"):
             self.environment.pop(ours, None)
         self.server = None
         self.has_installed = False
@@ -118,7 +119,9 @@ class Reader:
             self.server.stop()
 
 
-@pytest.mark.parametrize("page", ["docs/django.md", "docs/fastapi.md"])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.xdist_group(page)) for page in ("docs/django.md", "docs/fastapi.md")]
+)
 def test_a_page_works_word_for_word(reader, page):
     assert reader.follow(REPOSITORY / page) == 1
 

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 
 NUMBERS = itertools.count(1)
 
@@ -42,6 +43,7 @@ class Database:
             "DATABASE_NAME": self.database,
             "DATABASE_USER": "postgres",
             "DATABASE_PASSWORD": self.postgres.password,
-            "PYTHONDONTWRITEBYTECODE": "1",
+            # The sources stay as they are, and nothing is compiled twice.
+            "PYTHONPYCACHEPREFIX": os.path.join(sys.prefix, "compiled"),
             **variables,
         }
