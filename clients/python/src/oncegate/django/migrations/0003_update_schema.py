@@ -1,4 +1,4 @@
-"""Brings the schema up to date where 0001 was applied by an earlier version: its files 7 to 9."""
+"""Brings the schema up to date where 0002 was applied by an earlier version: its file 10."""
 
 from django.db import migrations
 
@@ -6,5 +6,5 @@ from oncegate.django.schema import apply
 
 
 class Migration(migrations.Migration):
-    dependencies = [("oncegate", "0001_create_schema")]
+    dependencies = [("oncegate", "0002_update_schema")]
     operations = [migrations.RunPython(apply, migrations.RunPython.noop)]
