@@ -43,6 +43,10 @@ async fn while_postgresql_is_gone_known_keys_are_replayed_and_new_ones_are_refus
     for number in 0..restarts {
         let known = request(&format!("known{number}"));
         until("PostgreSQL executes again", async || is_executed(&store, &known).await).await;
+        assert!(
+            is_replayed(&store, &known).await,
+            "the front knows it, also if it was too slow to be told of the completion"
+        );
         place.postgres.stop();
         for attempt in 0..20 {
             assert!(is_replayed(&store, &known).await);
