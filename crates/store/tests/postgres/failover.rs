@@ -54,6 +54,8 @@ async fn the_host_that_can_be_written_to_is_found_before_and_after_a_failover() 
     // A server that follows another one is left also where only a question tells.
     at_primary.execute("INSERT INTO oncegate.front (address) VALUES ('redis://front')", &[]).await.unwrap();
     let at_standby = standby.connect().await;
+    // It acknowledges what it has written down, and applies it a moment later.
+    until(&at_standby, "SELECT to_regclass('oncegate.front') IS NOT NULL").await;
     until(&at_standby, "SELECT count(*) = 1 FROM oncegate.front").await;
     let address_of_standby = format!("postgres://postgres@127.0.0.1:{}/postgres", standby.port()).parse().unwrap();
     let register = FrontRegister::new(&address_of_standby, &Options::default());
