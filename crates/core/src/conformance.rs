@@ -60,7 +60,9 @@ mod takeover;
 mod trial;
 mod withdraw;
 
-pub use self::history::{Counterexample, Tally, histories, histories_side_by_side, search};
+pub use self::history::{
+    Counterexample, Tally, histories, histories_side_by_side, search, so_many_histories_side_by_side,
+};
 use self::trial::Trial;
 
 // === types ===

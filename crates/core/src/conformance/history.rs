@@ -61,7 +61,15 @@ pub async fn histories<H: Harness>(harness: H) {
 /// # Panics
 /// As [`histories`]; also outside of a multi-thread runtime of tokio.
 pub async fn histories_side_by_side<H: Harness>(harnesses: impl IntoIterator<Item = H>) {
-    let (count, first) = (from_environment("ONCEGATE_HISTORIES", HISTORIES), from_environment("ONCEGATE_SEED", 0));
+    so_many_histories_side_by_side(HISTORIES, harnesses).await;
+}
+
+/// As [`histories_side_by_side`], with another default than 300: for what is played on another set-up in full.
+///
+/// # Panics
+/// As [`histories_side_by_side`].
+pub async fn so_many_histories_side_by_side<H: Harness>(default: u64, harnesses: impl IntoIterator<Item = H>) {
+    let (count, first) = (from_environment("ONCEGATE_HISTORIES", default), from_environment("ONCEGATE_SEED", 0));
     let harnesses: Vec<_> = harnesses.into_iter().collect();
     let share = count.div_ceil(harnesses.len().max(1) as u64);
     let play = |(number, harness): (u64, H)| {

@@ -34,6 +34,9 @@ const FAST: &str = "fsync=off";
 /// How many histories are played at once: enough that every statement meets others.
 pub(crate) const SIDE_BY_SIDE: usize = 32;
 
+/// How many are played on other set-ups, where the same statements have already been through all of them.
+pub(crate) const HISTORIES_ELSEWHERE: u64 = 100;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_store_keeps_every_sentence_of_the_protocol() {
     let place = Place::start(&[FAST]).await;
@@ -50,5 +53,6 @@ async fn random_histories_are_explained() {
 async fn the_servers_default_isolation_changes_nothing() {
     let place = Place::start(&[FAST, "default_transaction_isolation=serializable"]).await;
     conformance::run(async || place.emptied().await).await;
-    conformance::histories_side_by_side(place.divided(SIDE_BY_SIDE, place.port()).await).await;
+    conformance::so_many_histories_side_by_side(HISTORIES_ELSEWHERE, place.divided(SIDE_BY_SIDE, place.port()).await)
+        .await;
 }

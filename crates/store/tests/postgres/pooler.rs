@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    conformance::SIDE_BY_SIDE,
+    conformance::{HISTORIES_ELSEWHERE, SIDE_BY_SIDE},
     fixture::{PATIENCE, Place},
 };
 
@@ -85,7 +85,8 @@ async fn a_pooler_in_transaction_mode_changes_nothing() {
     let pooler = Pooler::start(place.port()).await;
     let place = place.through(&pooler.address());
     conformance::run(async || place.emptied().await).await;
-    conformance::histories_side_by_side(place.divided(SIDE_BY_SIDE, pooler.port).await).await;
+    conformance::so_many_histories_side_by_side(HISTORIES_ELSEWHERE, place.divided(SIDE_BY_SIDE, pooler.port).await)
+        .await;
 }
 
 /// The first value of the first row; through the simple protocol, which prepares nothing.
