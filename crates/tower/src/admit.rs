@@ -59,10 +59,9 @@ pub(crate) fn admit(route: &Route, parts: &Parts) -> Admission {
 
 /// Looks for the key in a body that was read whole, gzip removed; one in another coding has none. May take a while: it
 /// reads all of it.
-pub(crate) fn admit_body(route: &Route, headers: &HeaderMap, body: &mut dyn io::Read) -> Admission {
+pub(crate) fn admit_body(route: &Route, is_gzip: bool, body: &mut dyn io::Read) -> Admission {
     let KeySource::Body(pointer) = &route.key else { return Admission::Unguarded };
-    let coding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], HeaderValue::as_bytes).trim_ascii();
-    let text = if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
+    let text = if is_gzip {
         member::text_at(MultiGzDecoder::new(body).take(route.max_request_body), pointer)
     } else {
         member::text_at(body, pointer)
@@ -105,6 +104,12 @@ pub(crate) fn identify(route: &Route, headers: &HeaderMap) -> Result<Caller, Pro
     }
     let scope = builder.build().map_err(|_| Problem::scope_too_long())?;
     Ok(Caller { scope, is_anonymous })
+}
+
+/// Whether the body is compressed with gzip.
+pub(crate) fn is_gzip(headers: &HeaderMap) -> bool {
+    let coding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], HeaderValue::as_bytes).trim_ascii();
+    coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")
 }
 
 fn without_key(route: &Route) -> Admission {
@@ -195,7 +200,7 @@ mod tests {
         assert!(matches!(admit(&route, &parts("POST", &[])), Admission::KeyInBody));
         let key_in = |coding: &[(&'static str, &[u8])], mut body: &[u8]| match admit_body(
             &route,
-            &parts("POST", coding).headers,
+            is_gzip(&parts("POST", coding).headers),
             &mut body,
         ) {
             Admission::Keyed(key, _) => Some(key.as_str().to_owned()),

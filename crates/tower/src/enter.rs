@@ -9,7 +9,7 @@ use oncegate_core::{Claim, ClaimRequest, Fingerprint, Operation, Owner, RecordId
 
 use crate::{
     BoxError, Event, Problem, RequestBody, Route,
-    admit::{Admission, admit, admit_body, identify},
+    admit::{Admission, admit, admit_body, identify, is_gzip},
     claim::Guarded,
     layer::Gate,
     local::Told,
@@ -100,8 +100,8 @@ fn warn_of_anonymous_callers(gate: &Gate, route: &Route) {
 }
 
 async fn key_in_body(route: &Arc<Route>, parts: &Parts, received: &Received) -> Admission {
-    let (of, headers) = (Arc::clone(route), parts.headers.clone());
-    match received.read(move |body| admit_body(&of, &headers, body)).await {
+    let (of, is_gzip) = (Arc::clone(route), is_gzip(&parts.headers));
+    match received.read(move |body| admit_body(&of, is_gzip, body)).await {
         Ok(admission) => admission,
         Err(error) => Admission::Refused(refusal(route, &ReceiveError::Spool(error))),
     }

@@ -103,6 +103,14 @@ impl JsonPointer {
             false => Cow::Borrowed(step),
         })
     }
+
+    /// The array index that a step is, as RFC 6901 section 4 writes it: decimal, without leading zeros. `-`, the element
+    /// behind the last, never names a value that a request contains.
+    #[must_use]
+    pub fn index(step: &str) -> Option<u64> {
+        let is_canonical = step == "0" || (!step.starts_with('0') && step.bytes().all(|byte| byte.is_ascii_digit()));
+        is_canonical.then(|| step.parse().ok()).flatten()
+    }
 }
 
 impl FromStr for JsonPointer {
@@ -163,16 +171,9 @@ impl PointerTree {
         }
         let node = NodeId(self.nodes.len());
         self.nodes.push(Node::default());
-        self.nodes[parent.0].children.push(Child { name, index: index(step), node });
+        self.nodes[parent.0].children.push(Child { name, index: JsonPointer::index(step), node });
         node
     }
-}
-
-/// An array index as RFC 6901 writes it: decimal, without leading zeros. `-`, the element behind the
-/// last, never names a value that a request contains.
-fn index(step: &str) -> Option<u64> {
-    let is_canonical = step == "0" || (!step.starts_with('0') && step.bytes().all(|byte| byte.is_ascii_digit()));
-    is_canonical.then(|| step.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -208,10 +209,10 @@ mod tests {
 
     #[test]
     fn indices_have_no_leading_zeros() {
-        assert_eq!(index("0"), Some(0));
-        assert_eq!(index("10"), Some(10));
+        assert_eq!(JsonPointer::index("0"), Some(0));
+        assert_eq!(JsonPointer::index("10"), Some(10));
         for step in ["", "-", "00", "01", "+1", "1e0", "18446744073709551616"] {
-            assert_eq!(index(step), None, "{step}");
+            assert_eq!(JsonPointer::index(step), None, "{step}");
         }
     }
 }

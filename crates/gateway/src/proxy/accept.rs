@@ -50,8 +50,9 @@ const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// How connections are treated.
 #[derive(Debug, Clone)]
 pub(crate) struct AcceptSettings {
-    /// Most connections at once, those among them that became tunnels. When they are used up no more are accepted: clients wait in the system's backlog and
-    /// are served as soon as others leave. Nobody gets an error, and nothing half-accepted has to be thrown away.
+    /// Most connections at once, those among them that became tunnels. When they are used up no more are accepted:
+    /// clients wait in the system's backlog and are served as soon as others leave. Nobody gets an error, and nothing
+    /// half-accepted has to be thrown away.
     pub(crate) connections_max: usize,
     /// How long a connection may take to bring a whole request head, counted from its start or its last answer; so
     /// also how long it may idle. Longer than the 60 s for which load balancers keep theirs, since a connection that

@@ -79,7 +79,7 @@ impl<'de, S: AsRef<str>> Visitor<'de> for At<'_, S> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Option<String>, A::Error> {
         let mut found = None;
         if let Some((step, rest)) = self.0.split_first()
-            && let Some(index) = index(step.as_ref())
+            && let Some(index) = JsonPointer::index(step.as_ref())
         {
             for _ in 0..index {
                 if elements.next_element::<IgnoredAny>()?.is_none() {
@@ -91,12 +91,6 @@ impl<'de, S: AsRef<str>> Visitor<'de> for At<'_, S> {
         while elements.next_element::<IgnoredAny>()?.is_some() {}
         Ok(found)
     }
-}
-
-/// RFC 6901 section 4: without leading zeros.
-fn index(step: &str) -> Option<usize> {
-    let is_canonical = step == "0" || !step.starts_with(['0', '+']);
-    is_canonical.then(|| step.parse().ok()).flatten()
 }
 
 #[cfg(test)]
