@@ -35,6 +35,9 @@ mod wrk;
 
 use self::{programs::Programs, report::Report, round::Bench, watching_report::WatchingReport};
 
+/// How long a gate that is compared with itself is measured before it is another one's turn.
+const TURN_SECONDS: u32 = 1;
+
 /// Compare the gate with nginx and with a bare proxy
 ///
 /// Needs wrk, nginx, Redis and PostgreSQL. Prints requests per second, latency and the CPU time of each process per request, and the
@@ -49,7 +52,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
 
-    /// Compare the gate as it comes, and with an access log, with one that neither counts nor suspects; nothing else
+    /// Compare the gate as it comes, and with an access log, with one that neither counts nor suspects, a second of each in turn;
+    /// nothing else
     #[arg(long)]
     watching: bool,
 
@@ -65,10 +69,11 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         eprintln!("warning: this is a debug build: its figures say nothing about a release");
     }
     let directory = TempDir::new().context("no temporary directory can be made")?;
-    let bench = Bench::start(&programs, directory.path(), arguments.seconds).await?;
     if arguments.watching {
+        let bench = Bench::start(&programs, directory.path(), TURN_SECONDS).await?;
         return watching(bench, &arguments).await;
     }
+    let bench = Bench::start(&programs, directory.path(), arguments.seconds).await?;
     let mut report = Report::new(arguments.seconds, bench.commits().await?);
     for number in 1..=arguments.rounds {
         eprintln!("round {number} of {}", arguments.rounds);
@@ -84,7 +89,7 @@ async fn watching(bench: Bench, arguments: &Arguments) -> anyhow::Result<ExitCod
     let mut report = WatchingReport::default();
     for number in 1..=arguments.rounds {
         eprintln!("round {number} of {}", arguments.rounds);
-        report.0.push(bench.watching(number).await?);
+        report.0.extend(bench.watching(number, arguments.seconds / TURN_SECONDS).await?);
     }
     bench.stop().await;
     report.print(arguments.json)?;

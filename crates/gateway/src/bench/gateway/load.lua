@@ -1,13 +1,15 @@
 -- The load: a small JSON POST. Arguments: key prefix (empty: no key), number of keys before they repeat (0: never),
--- body. Keys are the prefix and a number from 2 on: wrk asks for one request only to look at it.
+-- body with a number of eight digits. Keys are the prefix and a number from 2 on, which the body has too: wrk asks for one
+-- request only to look at it.
 
 local prefix, keys_max, number = "", 0, 0
-local before, behind
+local before, between, behind
+local digits = "00000000"
 
 local function next_request()
    number = number + 1
    if keys_max > 0 and number > keys_max then number = 2 end
-   return before .. prefix .. number .. behind
+   return before .. number .. between .. digits:sub(#tostring(number) + 1) .. number .. behind
 end
 
 function init(args)
@@ -18,8 +20,9 @@ function init(args)
    if prefix ~= "" then
       wrk.headers["Idempotency-Key"] = "KEY"
       local text = wrk.format()
-      local from, to = text:find("KEY", 1, true)
-      before, behind = text:sub(1, from - 1), text:sub(to + 1)
+      local key_from, key_to = text:find("KEY", 1, true)
+      local from, to = text:find(digits, key_to, true)
+      before, between, behind = text:sub(1, key_from - 1) .. prefix, text:sub(key_to + 1, from - 1), text:sub(to + 1)
       request = next_request
    end
 end

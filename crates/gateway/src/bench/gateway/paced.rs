@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::wrk::BODY;
+use super::wrk::body;
 
 /// The pause from one request to the next.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -51,23 +51,22 @@ impl Paced {
         let mut ticks = ticks();
         for number in 1..=u64::from(seconds) * 100 {
             ticks.tick().await;
-            let key = prefix.map(|prefix| format!("{prefix}{number}"));
             let asked = Instant::now();
-            self.post(key.as_deref()).await?;
+            self.post(prefix, number).await?;
             latencies.record(u64::try_from(asked.elapsed().as_micros())?)?;
         }
         Ok(latencies.value_at_quantile(0.5))
     }
 
-    /// One request, answered whole.
-    pub(super) async fn post(&mut self, key: Option<&str>) -> anyhow::Result<()> {
+    /// One request, answered whole; its key is the prefix and the number.
+    pub(super) async fn post(&mut self, prefix: Option<&str>, number: u64) -> anyhow::Result<()> {
         let mut request =
             Request::post("/payments").header(header::HOST, "bench").header(header::CONTENT_TYPE, "application/json");
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
+        if let Some(prefix) = prefix {
+            request = request.header("idempotency-key", format!("{prefix}{number}"));
         }
         self.sender.ready().await?;
-        let response = self.sender.send_request(request.body(Full::from(BODY))?).await?;
+        let response = self.sender.send_request(request.body(Full::from(body(number)))?).await?;
         let status = response.status();
         response.into_body().collect().await.context("the answer was cut")?;
         ensure!(status.is_success(), "answered with {status}");

@@ -158,7 +158,7 @@ impl Bench {
         let known = format!("known-{number}-");
         let mut client = Paced::connect(gate.address).await?;
         for key in FIRST_KEY..=KNOWN_KEYS {
-            client.post(Some(&format!("{known}{key}"))).await?;
+            client.post(Some(&known), key).await?;
         }
         rows.push(self.row(Between::Passing, gate.address, &gate.process, Keys::None).await?);
         rows.push(self.row(Between::Unique, gate.address, &gate.process, Keys::Unique(unique.clone())).await?);

@@ -12,7 +12,7 @@ const COST_MAX: f64 = 0.03;
 
 const ROWS: [Between; 3] = [Between::Passing, Between::Unique, Between::Memory];
 
-/// All rounds.
+/// All turns of all rounds.
 #[derive(Debug, Default)]
 pub(super) struct WatchingReport(pub(super) Vec<WatchingRound>);
 
@@ -52,7 +52,7 @@ impl WatchingReport {
             })
         });
         let targets = self.targets().iter().map(Target::json).collect::<Vec<_>>();
-        json!({ "rounds": self.0.len(), "cpus": cpus(), "rows": rows.collect::<Vec<_>>(), "targets": targets,
+        json!({ "turns": self.0.len(), "cpus": cpus(), "rows": rows.collect::<Vec<_>>(), "targets": targets,
                 "faults": self.faults() })
     }
 
@@ -68,11 +68,6 @@ impl WatchingReport {
             row("passing: requests/s, of watching nothing", of_nothing(Watching::Defaults, Between::Passing), least),
             row("unique keys: the same", of_nothing(Watching::Defaults, Between::Unique), least),
             row("replays from memory: the same", of_nothing(Watching::Defaults, Between::Memory), least),
-            row(
-                "passing: CPU per request, of watching nothing beside it",
-                median(self.0.iter().map(|round| round.beside.1 / round.beside.0)),
-                Bound::AtMost(1.0 + COST_MAX),
-            ),
             row("passing with an access log: requests/s", of_nothing(Watching::Logged, Between::Passing), reported),
             row("unique keys with an access log", of_nothing(Watching::Logged, Between::Unique), reported),
         ]
@@ -93,7 +88,7 @@ impl WatchingReport {
         let rows = self.0.iter().zip(1..).flat_map(|(round, number)| {
             round.rows.iter().filter_map(move |(watching, between, row)| {
                 let fault = row.fault(*between)?;
-                Some(format!("round {number}, watching {}, {}: {fault}", watching.name(), between.meaning()))
+                Some(format!("turn {number}, watching {}, {}: {fault}", watching.name(), between.meaning()))
             })
         });
         rows.collect()

@@ -12,8 +12,11 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use tokio::process::Command;
 
-/// What every request carries.
-pub(super) const BODY: &str = r#"{"amount":1250,"currency":"EUR","reference":"invoice 2024-17"}"#;
+/// What the request of this number carries. Each is a payment of its own: the same one under ever new keys would be a load of
+/// suspected duplicates. `load.lua` does the same.
+pub(super) fn body(number: u64) -> String {
+    format!(r#"{{"amount":1250,"currency":"EUR","reference":"invoice {number:08}"}}"#)
+}
 
 /// Connections at once.
 const CONNECTIONS: &str = "64";
@@ -65,7 +68,7 @@ impl Wrk {
         };
         let mut command = Command::new(&self.program);
         command.args(["-t1", "-c", CONNECTIONS, "-d", &format!("{seconds}s"), "-s"]).arg(&self.script);
-        command.arg(format!("http://{address}/payments")).args(["--", prefix, &keys_max.to_string(), BODY]);
+        command.arg(format!("http://{address}/payments")).args(["--", prefix, &keys_max.to_string(), &body(0)]);
         command.stdin(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.context("wrk does not start")?;
         let text = String::from_utf8_lossy(&output.stdout);
