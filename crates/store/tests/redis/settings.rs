@@ -70,6 +70,9 @@ async fn the_servers_of_a_cluster_are_all_asked_and_waited_for() {
 
 const WAIT: Duration = Duration::from_millis(100);
 
+/// Below the time that the store allows a call.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_may_do_what_the_documentation_names_and_no_more() {
     let server = Server::start(&[]).await;
@@ -113,7 +116,7 @@ async fn c76_a_write_that_too_few_replicas_have_is_an_error_and_is_recognised_la
         open(&primary.address(), |options| (options.wait_replicas, options.wait_timeout) = (1, timeout))
     };
     // Where the replica is there it is given all the time that a busy machine may need; where it is not, nobody waits.
-    let (store, hasty) = (waiting(Duration::from_secs(8)), waiting(Duration::from_millis(300)));
+    let (store, hasty) = (waiting(PATIENCE), waiting(Duration::from_millis(300)));
     let first = request("k");
     let lease = acquire(&store, &first).await;
     replica.kill();
@@ -135,15 +138,18 @@ async fn a_call_that_is_only_recognised_waits_for_replicas_too() {
     let primary = Server::start(&[]).await;
     let replica = Server::start(&[&format!("--replicaof 127.0.0.1 {}", primary.port())]).await;
     until_followed(&primary).await;
-    let waiting = || open(&primary.address(), |options| (options.wait_replicas, options.wait_timeout) = (1, WAIT));
+    let waiting = |timeout: Duration| {
+        open(&primary.address(), |options| (options.wait_replicas, options.wait_timeout) = (1, timeout))
+    };
     let (first, second) = (request("k"), request("l"));
-    let lease = acquire(&waiting(), &second).await;
+    // A busy machine's replica may take its time.
+    let lease = acquire(&waiting(PATIENCE), &second).await;
     // Connected, and with all that there was until now.
     replica.pause();
     for _ in 0..2 {
-        let error = waiting().claim(&first).await.unwrap_err().to_string();
+        let error = waiting(WAIT).claim(&first).await.unwrap_err().to_string();
         assert!(error.contains("0 of 1 replicas"), "{error}");
-        let error = waiting().complete(&lease, &response(201)).await.unwrap_err().to_string();
+        let error = waiting(WAIT).complete(&lease, &response(201)).await.unwrap_err().to_string();
         assert!(error.contains("0 of 1 replicas"), "{error}");
     }
 }
