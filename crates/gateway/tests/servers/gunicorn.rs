@@ -1,5 +1,7 @@
 //! The payment service of `examples/drf-payments`, served by Gunicorn with a PostgreSQL of its own.
 
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -26,7 +28,7 @@ const WORKERS: usize = 4;
 /// Longest wait until a worker answers the first request.
 const HEALTH_LIMIT: Duration = Duration::from_secs(60);
 
-/// The project with all that it needs to run: its Python packages, and an empty database.
+/// The project with all that it needs to run: its Python packages, and a database with its tables.
 pub(crate) struct Project {
     environment: VirtualEnvironment,
     postgres: PostgresServer,
@@ -44,15 +46,17 @@ pub(crate) struct GunicornServer {
 // === impl Project ===
 
 impl Project {
-    /// Installs the packages and starts PostgreSQL.
+    /// Installs the packages and starts PostgreSQL, with the tables that Django makes; they are made once and copied.
     ///
     /// # Errors
     ///
     /// Something is not installed (the text says what to install) or does not start.
     pub(crate) fn prepare() -> anyhow::Result<Self> {
         let environment = VirtualEnvironment::with(&Path::new(PROJECT).join("requirements.txt"))?;
-        let postgres = PostgresServer::start()?;
-        postgres.create_database(DATABASE)?;
+        let postgres = PostgresServer::furnished(&format!("payments-{:016x}", tables()?), |server| {
+            server.create_database(DATABASE)?;
+            run(manage(&environment, server, "migrate")).map(drop)
+        })?;
         Ok(Self { environment, postgres })
     }
 
@@ -62,9 +66,7 @@ impl Project {
     ///
     /// The command fails; the text has all that it printed.
     pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
-        let mut manage = self.program("python");
-        manage.args(["manage.py", command]);
-        run(manage)
+        run(manage(&self.environment, &self.postgres, command))
     }
 
     /// Asks the database itself, past Django, and returns what `psql` printed.
@@ -92,14 +94,13 @@ impl Project {
         self.postgres.create_database(DATABASE)
     }
 
-    /// Makes the tables and serves the project, with these variables in its environment.
+    /// Serves the project, with these variables in its environment.
     ///
     /// # Errors
     ///
-    /// The tables cannot be made, or Gunicorn does not start or does not answer.
+    /// Gunicorn does not start or does not answer.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> anyhow::Result<GunicornServer> {
-        self.manage("migrate")?;
-        let mut gunicorn = self.program("gunicorn");
+        let mut gunicorn = program(&self.environment, &self.postgres, "gunicorn");
         gunicorn.envs(variables.iter().copied());
         // The kernel chooses a free port and Gunicorn logs which; everything else is in the project's own settings.
         gunicorn.args(["--bind", "127.0.0.1:0"]).env_remove("GUNICORN_CMD_ARGS");
@@ -109,26 +110,49 @@ impl Project {
         server.await_health().with_context(|| format!("Gunicorn is not healthy:\n{}", server.process.log()))?;
         Ok(server)
     }
+}
 
-    /// A program of the project's environment, told where its database is.
-    fn program(&self, name: &str) -> Command {
-        let mut program = self.environment.program(name);
-        program
-            .current_dir(PROJECT)
-            .env("DJANGO_SETTINGS_MODULE", "shop.settings")
-            .env("DATABASE_HOST", "127.0.0.1")
-            .env("DATABASE_PORT", self.postgres.port().to_string())
-            .env("DATABASE_NAME", DATABASE)
-            .env("DATABASE_USER", self.postgres.user())
-            .env("DATABASE_PASSWORD", self.postgres.password())
-            .env_remove("ALLOWED_HOSTS")
-            .env("PYTHONPATH", PACKAGE)
-            .env_remove("PAYMENT_DELAY_MS")
-            .env_remove("ONCEGATE_SECRET")
-            // The sources stay as they are.
-            .env("PYTHONDONTWRITEBYTECODE", "1");
-        program
+/// One command of the project's `manage.py`.
+fn manage(environment: &VirtualEnvironment, postgres: &PostgresServer, command: &str) -> Command {
+    let mut manage = program(environment, postgres, "python");
+    manage.args(["manage.py", command]);
+    manage
+}
+
+/// A program of the project's environment, told where its database is.
+fn program(environment: &VirtualEnvironment, postgres: &PostgresServer, name: &str) -> Command {
+    let mut program = environment.program(name);
+    program
+        .current_dir(PROJECT)
+        .env("DJANGO_SETTINGS_MODULE", "shop.settings")
+        .env("DATABASE_HOST", "127.0.0.1")
+        .env("DATABASE_PORT", postgres.port().to_string())
+        .env("DATABASE_NAME", DATABASE)
+        .env("DATABASE_USER", postgres.user())
+        .env("DATABASE_PASSWORD", postgres.password())
+        .env_remove("ALLOWED_HOSTS")
+        .env("PYTHONPATH", PACKAGE)
+        .env_remove("PAYMENT_DELAY_MS")
+        .env_remove("ONCEGATE_SECRET")
+        // Compiled once, and not beside the sources.
+        .env_remove("PYTHONDONTWRITEBYTECODE")
+        .env("PYTHONPYCACHEPREFIX", concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled"));
+    program
+}
+
+/// What the tables are made of. Another digest than another release of Rust's costs one more making.
+fn tables() -> anyhow::Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    let (project, package) = (Path::new(PROJECT), Path::new(PACKAGE).join("oncegate"));
+    for folder in [project.join("payments/migrations"), package.join("django/migrations"), package.join("sql")] {
+        let mut files: Vec<_> = fs::read_dir(&folder)?.flatten().map(|file| file.path()).collect();
+        files.sort();
+        for file in files.iter().filter(|file| file.is_file()) {
+            (file, fs::read(file)?).hash(&mut hasher);
+        }
     }
+    fs::read(project.join("requirements.txt"))?.hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 // === impl GunicornServer ===

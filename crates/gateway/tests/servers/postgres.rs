@@ -1,7 +1,7 @@
 //! A PostgreSQL server of the test's own: a fresh cluster in a temporary directory, durable as in production.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -24,6 +24,9 @@ const MAINTENANCE: &str = "postgres";
 
 /// Ports tried: somebody else may take a free one between our look and the server's start.
 const PORTS_MAX: usize = 5;
+
+/// Beside the data: the superuser's password.
+const PASSWORD_FILE: &str = "password";
 
 /// Where Debian and Ubuntu put the programs that they keep off PATH: one directory per major version.
 const PACKAGED: &str = "/usr/lib/postgresql";
@@ -56,13 +59,39 @@ struct Owner {
 }
 
 impl PostgresServer {
-    /// Makes a cluster, starts its server and asks who answers.
+    /// Starts a server on an empty cluster and asks who answers.
     ///
     /// # Errors
     ///
     /// PostgreSQL is not installed (the text says what to install), does not start, or another server answers.
     pub(crate) fn start() -> anyhow::Result<Self> {
-        let cluster = Cluster::create()?;
+        Self::furnished("empty", |_| Ok(()))
+    }
+
+    /// The same, with what `furnish` puts into it. That is done once and kept under the target directory by this name, to be
+    /// copied: making a cluster takes ten times as long.
+    ///
+    /// # Errors
+    ///
+    /// As above, or `furnish` fails.
+    pub(crate) fn furnished(name: &str, furnish: impl FnOnce(&Self) -> anyhow::Result<()>) -> anyhow::Result<Self> {
+        let programs = find_programs()?;
+        let version = programs.display().to_string().replace('/', "-");
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("postgres{version}-{name}"));
+        let lock = File::create(kept.with_extension("lock"))?;
+        lock.lock()?;
+        if !kept.exists() {
+            let mut first = Self::serve(Cluster::create(programs.clone())?)?;
+            furnish(&first)?;
+            // In good order: what is copied has nothing to recover.
+            first.process.take().expect("it was started").stop_by(Signal::INT);
+            first.cluster.keep(&kept)?;
+        }
+        drop(lock);
+        Self::serve(Cluster::copied(programs, &kept)?)
+    }
+
+    fn serve(cluster: Cluster) -> anyhow::Result<Self> {
         let (process, port) = cluster.start()?;
         let server = Self { process: Some(process), cluster, port };
         let answers = server.execute(MAINTENANCE, "SHOW cluster_name")?;
@@ -122,7 +151,7 @@ impl PostgresServer {
         USER
     }
 
-    /// The superuser's password, made for this cluster.
+    /// The superuser's password, made for this cluster and its copies.
     pub(crate) fn password(&self) -> &str {
         &self.cluster.password
     }
@@ -131,20 +160,14 @@ impl PostgresServer {
 // === impl Cluster ===
 
 impl Cluster {
-    fn create() -> anyhow::Result<Self> {
-        let programs = find_programs()?;
-        let owner = if geteuid().is_root() { Some(Owner::of_postgres()?) } else { None };
-        let directory = tempfile::Builder::new().prefix("oncegate-postgres-").tempdir()?;
-        let cluster =
-            Self { programs, owner, directory, password: Uuid::new_v4().to_string(), name: Uuid::new_v4().to_string() };
-        let password_file = cluster.path().join("password");
+    /// A new one.
+    fn create(programs: PathBuf) -> anyhow::Result<Self> {
+        let cluster = Self::in_a_directory(programs, Uuid::new_v4().to_string())?;
+        let password_file = cluster.password_file();
         fs::write(&password_file, &cluster.password)?;
-        if let Some(Owner { user, group }) = owner {
-            for path in [cluster.path(), &password_file] {
-                chown(path, Some(user), Some(group))?;
-            }
+        if let Some(Owner { user, group }) = cluster.owner {
+            chown(&password_file, Some(user), Some(group))?;
         }
-
         let mut initdb = cluster.program("initdb");
         initdb
             .arg("--pgdata")
@@ -156,6 +179,30 @@ impl Cluster {
             .args(["--no-sync", "--no-instructions"]);
         run(initdb)?;
         Ok(cluster)
+    }
+
+    /// A copy of one that was kept.
+    fn copied(programs: PathBuf, kept: &Path) -> anyhow::Result<Self> {
+        let cluster = Self::in_a_directory(programs, fs::read_to_string(kept.join(PASSWORD_FILE))?)?;
+        copy(&[&kept.join("data")], cluster.path())?;
+        Ok(cluster)
+    }
+
+    /// Keeps its files, whole or not at all.
+    fn keep(&self, kept: &Path) -> anyhow::Result<()> {
+        let unfinished = kept.with_extension(&self.name);
+        fs::create_dir(&unfinished)?;
+        copy(&[&self.data(), &self.password_file()], &unfinished)?;
+        Ok(fs::rename(&unfinished, kept)?)
+    }
+
+    fn in_a_directory(programs: PathBuf, password: String) -> anyhow::Result<Self> {
+        let owner = if geteuid().is_root() { Some(Owner::of_postgres()?) } else { None };
+        let directory = tempfile::Builder::new().prefix("oncegate-postgres-").tempdir()?;
+        if let Some(Owner { user, group }) = owner {
+            chown(directory.path(), Some(user), Some(group))?;
+        }
+        Ok(Self { programs, owner, directory, password, name: Uuid::new_v4().to_string() })
     }
 
     /// Starts the server on a free port.
@@ -211,6 +258,17 @@ impl Cluster {
     fn data(&self) -> PathBuf {
         self.path().join("data")
     }
+
+    fn password_file(&self) -> PathBuf {
+        self.path().join(PASSWORD_FILE)
+    }
+}
+
+/// Copies files and folders, with their owners, into a folder.
+fn copy(from: &[&Path], to: &Path) -> anyhow::Result<()> {
+    let mut copy = Command::new("cp");
+    copy.arg("-a").args(from).arg(to);
+    run(copy).map(drop)
 }
 
 // === impl Owner ===

@@ -70,6 +70,12 @@ impl ServerProcess {
         }
     }
 
+    /// Ends it by another signal than usual, and waits for its end.
+    #[allow(dead_code, reason = "for servers whose files are kept")]
+    pub(crate) fn stop_by(mut self, signal: Signal) {
+        self.stop = signal;
+    }
+
     /// The last lines that the server logged.
     pub(crate) fn log(&self) -> String {
         let lines = self.log.lock().expect("the reader of the log does not panic");

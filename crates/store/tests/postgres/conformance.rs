@@ -11,7 +11,7 @@ use crate::fixture::Place;
 #[async_trait]
 impl conformance::Harness for Place {
     async fn open(&self) -> Arc<dyn Store> {
-        Arc::new(Self::open(self))
+        self.lend()
     }
 
     async fn advance(&self, by: Duration) {
@@ -35,7 +35,7 @@ const FAST: &str = "fsync=off";
 pub(crate) const SIDE_BY_SIDE: usize = 32;
 
 /// How many are played on other set-ups, where the same statements have already been through all of them.
-pub(crate) const HISTORIES_ELSEWHERE: u64 = 100;
+pub(crate) const HISTORIES_ELSEWHERE: u64 = 32;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_store_keeps_every_sentence_of_the_protocol() {
@@ -51,7 +51,7 @@ async fn random_histories_are_explained() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_servers_default_isolation_changes_nothing() {
-    let place = Place::start(&[FAST, "default_transaction_isolation=serializable"]).await;
+    let place = Place::start(&[FAST, "default_transaction_isolation=serializable"]).await.lending();
     conformance::run(async || place.emptied().await).await;
     conformance::so_many_histories_side_by_side(HISTORIES_ELSEWHERE, place.divided(SIDE_BY_SIDE, place.port()).await)
         .await;

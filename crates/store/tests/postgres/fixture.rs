@@ -1,6 +1,12 @@
 //! A database with the schema, and stores on it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use oncegate_core::{
@@ -20,6 +26,15 @@ pub(crate) struct Place {
     /// What asks for the time and clears the tables.
     client: Arc<Client>,
     pub(crate) clock: ClockOffset,
+    lending: Option<Lending>,
+}
+
+/// Stores that are lent again and again.
+#[derive(Clone, Default)]
+struct Lending {
+    stores: Arc<Mutex<Vec<Arc<PostgresStore>>>>,
+    /// How many of them are lent at present.
+    lent: Arc<AtomicUsize>,
 }
 
 impl Place {
@@ -30,7 +45,29 @@ impl Place {
         let address = server.address().parse().expect("it is an address");
         let mut migrator = Migrator::connect(&address).await.expect("the server runs");
         migrator.migrate().await.expect("the database is empty");
-        Self { server: Arc::new(server), address, client: Arc::new(client), clock: ClockOffset::default() }
+        Self {
+            server: Arc::new(server),
+            address,
+            client: Arc::new(client),
+            clock: ClockOffset::default(),
+            lending: None,
+        }
+    }
+
+    /// The same, whose stores go on when it is emptied, and so does its clock: most of what a short case costs is to connect.
+    pub(crate) fn lending(&self) -> Self {
+        Self { lending: Some(Lending::default()), ..self.clone() }
+    }
+
+    /// A store that nobody else has until the place is emptied.
+    pub(crate) fn lend(&self) -> Arc<PostgresStore> {
+        let Some(Lending { stores, lent }) = &self.lending else { return Arc::new(self.open()) };
+        let mut stores = stores.lock().expect("no borrower panics meanwhile");
+        let next = lent.fetch_add(1, Ordering::SeqCst);
+        if next == stores.len() {
+            stores.push(Arc::new(self.open()));
+        }
+        Arc::clone(&stores[next])
     }
 
     /// The same server, reached through another address.
@@ -49,7 +86,10 @@ impl Place {
             "TRUNCATE oncegate.records, oncegate.responses, oncegate.audit, oncegate.stragglers, oncegate.sweep;
                       INSERT INTO oncegate.sweep DEFAULT VALUES";
         self.client.batch_execute(tables).await.expect("nobody holds a record any more");
-        Self { clock: ClockOffset::default(), ..self.clone() }
+        match self.lending.clone() {
+            Some(lending) => Self { lending: Some(Lending { lent: Arc::default(), ..lending }), ..self.clone() },
+            None => Self { clock: ClockOffset::default(), ..self.clone() },
+        }
     }
 
     /// Databases of their own on the same server, each with the schema and a clock; stores reach them at this port.
@@ -72,7 +112,13 @@ impl Place {
             let address = format!("postgres://postgres@127.0.0.1:{port}/{database}?connect_timeout=60");
             let address = address.parse().expect("it is an address");
             let client = Arc::new(self.server.connect_in(&database).await);
-            places.push(Self { server: Arc::clone(&self.server), address, client, clock: ClockOffset::default() });
+            places.push(Self {
+                server: Arc::clone(&self.server),
+                address,
+                client,
+                clock: ClockOffset::default(),
+                lending: None,
+            });
         }
         places
     }

@@ -83,7 +83,7 @@ impl Drop for Pooler {
 async fn a_pooler_in_transaction_mode_changes_nothing() {
     let place = Place::start(&["fsync=off"]).await;
     let pooler = Pooler::start(place.port()).await;
-    let place = place.through(&pooler.address());
+    let place = place.through(&pooler.address()).lending();
     conformance::run(async || place.emptied().await).await;
     conformance::so_many_histories_side_by_side(HISTORIES_ELSEWHERE, place.divided(SIDE_BY_SIDE, pooler.port).await)
         .await;

@@ -10,7 +10,7 @@ const ROWS: i64 = 20;
 
 /// How many random worlds are played: few on every change, as many as are asked for on demand.
 const WORLDS: &str = "ONCEGATE_SWEEPS";
-const WORLDS_DEFAULT: u32 = 6;
+const WORLDS_DEFAULT: u32 = 3;
 
 /// A database whose clock is moved on, and what was put into it.
 struct World {
