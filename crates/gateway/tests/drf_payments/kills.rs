@@ -38,7 +38,7 @@ fn kills() -> usize {
 struct Seen {
     /// Whether everything that was to happen has happened.
     is_over: AtomicBool,
-    /// Answers of the gate that say that a worker has gone with its request.
+    /// Answers that say that a worker has gone with its request: the gate's own, and those that break off.
     interrupted: AtomicUsize,
     /// The body of the success that each key's client was told.
     answers: Mutex<HashMap<String, String>>,
@@ -101,8 +101,12 @@ impl Seen {
         loop {
             let answer = pay(address, key);
             match (answer.status(), answer.field("oncegate-problem")) {
-                (201, None) => return answer,
-                (502, Some("upstream-failed")) => _ = self.interrupted.fetch_add(1, Ordering::SeqCst),
+                (201, None) if is_whole(&answer) => return answer,
+                // Gunicorn sends the head of an answer by itself. The gate waits 20 ms for the rest, and then passes the
+                // head on: who sees the connection end behind it knows no more than who got nothing.
+                (201, None) | (502, Some("upstream-failed")) => _ = self.interrupted.fetch_add(1, Ordering::SeqCst),
+                // A worker that went with a new connection on which nothing had been sent yet.
+                (502, Some("upstream-unreachable")) => {}
                 (409, Some("in-flight")) | (504, Some("upstream-timeout")) => {}
                 (status, problem) => panic!("{key}: {status} {problem:?} {}", answer.body),
             }
@@ -136,6 +140,11 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) -> anyhow::Result<()> {
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// Whether the body is as long as its head says.
+fn is_whole(answer: &Message) -> bool {
+    answer.field("content-length") == Some(&answer.body.len().to_string())
 }
 
 fn pay(address: &str, key: &str) -> Message {
