@@ -63,6 +63,7 @@ pub(crate) use self::{claim::Judged, write::Times};
 use self::{
     desk::Desk,
     lane::{BEGIN, Lane},
+    write::Completion,
 };
 use crate::observer::Event;
 
@@ -116,6 +117,11 @@ impl PostgresStore {
         let [first, ..] = *record.as_bytes();
         &self.lanes[usize::from(first) * self.lanes.len() / 256]
     }
+
+    /// As [`Store::complete`], with the times of what was completed.
+    pub(crate) async fn complete_timed(&self, lease: &Lease, response: &StoredResponse) -> Result<Completion, StoreError> {
+        self.lane(lease.record).ask(write::Complete::new(lease.into(), response)).await
+    }
 }
 
 /// What the store with a front asks besides.
@@ -124,15 +130,6 @@ impl PostgresStore {
     /// As [`Store::claim`], with the fence of what was judged.
     pub(crate) async fn judge(&self, request: &ClaimRequest) -> Result<Judged, StoreError> {
         self.lane(request.id.digest()).ask(claim::Attempt(request.clone())).await
-    }
-
-    /// As [`Store::complete`], with the times of what was completed.
-    pub(crate) async fn complete_timed(
-        &self,
-        lease: &Lease,
-        response: &StoredResponse,
-    ) -> Result<write::Completion, StoreError> {
-        self.lane(lease.record).ask(write::CompleteTimed::new(lease.into(), response)).await
     }
 }
 
@@ -147,7 +144,7 @@ impl Store for PostgresStore {
     }
 
     async fn complete(&self, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError> {
-        self.lane(lease.record).ask(write::Complete::new(lease.into(), response)).await
+        Ok(self.complete_timed(lease, response).await?.written)
     }
 
     async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError> {

@@ -5,16 +5,14 @@ use std::{
     time::Duration,
 };
 
-#[cfg(feature = "redis")]
-use oncegate_core::Timestamp;
-use oncegate_core::{DoubtReason, Fence, Lease, Owner, RecordDigest, StoreError, StoredResponse, Written};
+use oncegate_core::{DoubtReason, Fence, Lease, Owner, RecordDigest, StoreError, StoredResponse, Timestamp, Written};
 use tokio_postgres::{Row, types::Type};
 
 use super::{
     batch::corrupt,
     claim::owner,
     row,
-    value::{Span, gate, uuid},
+    value::{At, Span, gate, uuid},
     verb::{Parameter, Told, Verb},
 };
 
@@ -42,21 +40,15 @@ pub(super) struct Complete {
     headers: String,
 }
 
-/// The verb *complete*, for who also has to know when.
-#[cfg(feature = "redis")]
-pub(super) struct CompleteTimed(Complete);
-
-/// What became of it.
-#[cfg(feature = "redis")]
+/// What became of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
     pub(crate) written: Written,
-    /// Of what was completed; `None` if it is gone already.
+    /// Of what was completed; `None` if nothing was.
     pub(crate) times: Option<Times>,
 }
 
 /// The times of a completed record, by the store's clock.
-#[cfg(feature = "redis")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) completed_at: Timestamp,
@@ -159,7 +151,7 @@ impl Complete {
 }
 
 impl Verb for Complete {
-    type Answer = Written;
+    type Answer = Completion;
     const SQL: &'static str = "SELECT * FROM oncegate.complete_batch($1, $2, $3, $4, $5, $6, $7)";
     const IS_PLANNED: bool = true;
 
@@ -186,49 +178,14 @@ impl Verb for Complete {
         columns
     }
 
-    fn read(&self, row: &Row) -> Result<Told<Written>, StoreError> {
-        written(self.record(), row)
-    }
-}
-
-#[cfg(feature = "redis")]
-impl CompleteTimed {
-    pub(super) fn new(guard: Guard, response: &StoredResponse) -> Self {
-        Self(Complete::new(guard, response))
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Verb for CompleteTimed {
-    type Answer = Completion;
-    const SQL: &'static str = "SELECT * FROM oncegate.complete_batch_timed($1, $2, $3, $4, $5, $6, $7)";
-    const IS_PLANNED: bool = true;
-
-    fn record(&self) -> RecordDigest {
-        self.0.record()
-    }
-
-    fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
-
-    fn recognises_itself(&self) -> bool {
-        self.0.recognises_itself()
-    }
-
-    fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
-        let batch: Vec<&'a Complete> = batch.iter().map(|complete| &complete.0).collect();
-        Complete::columns(&batch)
-    }
-
     fn read(&self, row: &Row) -> Result<Told<Completion>, StoreError> {
         let Told::Answer(written) = written(self.record(), row)? else { return Ok(Told::Raced) };
         let time = |name: &str| {
-            let time = row.try_get::<_, Option<super::value::At>>(name);
+            let time = row.try_get::<_, Option<At>>(name);
             time.map_err(|error| corrupt(self.record(), name).with_source(error))
         };
         let times = time("completed_at")?.zip(time("expires_at")?).zip(time("now")?);
-        let times = times.map(|((completed_at, expires_at), now)| Times {
+        let times = times.filter(|_| written == Written::Done).map(|((completed_at, expires_at), now)| Times {
             completed_at: completed_at.0,
             expires_at: expires_at.0,
             expires_in: expires_at.0.since(now.0),

@@ -80,7 +80,7 @@ async fn a_storm_of_repeats_is_one_claim_and_one_completion_for_each_key() {
     let executed: usize = join_all(storm.collect::<Vec<_>>()).await.into_iter().map(Result::unwrap).sum();
     assert_eq!(executed, KEYS);
     assert_eq!(place.asked("claim_batch").await, i64::try_from(KEYS).unwrap());
-    assert_eq!(place.asked("complete_batch_timed").await, i64::try_from(KEYS).unwrap());
+    assert_eq!(place.asked("complete_batch").await, i64::try_from(KEYS).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
