@@ -101,6 +101,10 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         Ok(found)
     }
 
+    /// Waits until all that this handle has acknowledged so far is where it cannot be lost with this process. Most stores
+    /// acknowledge nothing earlier. Cancelled: nothing happens.
+    async fn drained(&self) {}
+
     /// What was noted, the latest first, at most so many; 0 means [`Filter::ROWS_MAX`]. Nothing where nothing is noted.
     /// Cancelled: nothing happens.
     async fn suspected(&self, rows: usize) -> Result<Vec<Suspicion>, StoreError> {

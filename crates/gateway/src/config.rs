@@ -38,6 +38,7 @@ mod written;
 
 pub(crate) use self::{
     difference::RouteChange,
+    front::Front,
     kind::length_text,
     origin::Faults,
     route_kind::{key_source_text, matcher_text, scope_part_text},
@@ -134,7 +135,7 @@ pub(crate) struct StoreSettings {
     /// What only a Redis is told.
     pub(crate) redis: redis::Options,
     /// What stands in front of a PostgreSQL.
-    pub(crate) front: Option<Box<redis::Address>>,
+    pub(crate) front: Option<Box<Front>>,
 }
 
 // === the kinds of the keys outside of routes ===
@@ -254,6 +255,7 @@ fn read(
         notes.faults.extend(faults);
         Routes::all(Route::gateway(DEFAULTS, Backend::Plain))
     });
+    notes.faults.extend(store_settings.front.as_ref().and_then(|front| front.check(&routes).err()));
     let warnings = [warning::of_store(&store_settings), list.warnings(&store_settings)].concat();
 
     let (effective, faults) = notes.into_faults();
@@ -331,7 +333,7 @@ impl Admin {
 impl Display for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.front {
-            Some(front) => write!(f, "{} behind {front}", self.address),
+            Some(front) => write!(f, "{} behind {}", self.address, front.address),
             None => self.address.fmt(f),
         }
     }

@@ -12,7 +12,7 @@ use oncegate_store::{
 };
 
 use crate::{
-    config::StoreSettings,
+    config::{Front, StoreSettings},
     store_address::{Presence, StoreAddress},
 };
 
@@ -57,12 +57,14 @@ pub(crate) async fn open(
 
 async fn tiered(
     settings: &StoreSettings,
-    (back, front): (&postgres::Address, &redis::Address),
+    (back, front): (&postgres::Address, &Front),
     (opener, registered): (Opener, Option<RegisteredFront>),
     observer: Arc<dyn Observer>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let mut options = tiered::Options::default().with_timeout(settings.timeout);
     options.back.observer = observer;
+    (options.durability, options.outbox_limit) = (front.durability(), front.outbox_limit);
+    let front = &front.address;
     let store = TieredStore::open(back, front, options).with_context(|| format!("front {front}"))?;
     let is_known = registered.is_some_and(|registered| registered.address == front.to_string());
     match opener {
@@ -91,7 +93,9 @@ pub(crate) async fn describe_front(settings: &StoreSettings) -> anyhow::Result<O
     // What a front evicts is asked for again.
     let mut options = redis::Options::default();
     options.allow_eviction = true;
-    let servers = StoreAddress::Redis(front.clone()).servers(&options).await?;
+    let Front { address: front, .. } = &**front;
+    let servers = StoreAddress::Redis(Box::new(front.clone())).servers(&options).await?;
+    let mode = registered.as_ref().map_or_else(|| "authoritative".to_owned(), mode);
     let generation = match registered {
         None => "not used yet".to_owned(),
         Some(RegisteredFront { address, .. }) if address != front.to_string() => {
@@ -104,7 +108,21 @@ pub(crate) async fn describe_front(settings: &StoreSettings) -> anyhow::Result<O
         }
     };
     let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
-    Ok(Some(format!("front {front}, authoritative, {generation}: {}", servers.join("; "))))
+    Ok(Some(format!("front {front}, {mode}, {generation}: {}", servers.join("; "))))
+}
+
+/// Who says that a key is new, and what waits for a person.
+fn mode(registered: &RegisteredFront) -> String {
+    let RegisteredFront { wants_outbox, epoch, poisoned, .. } = registered;
+    let mut text = match (registered.has_outbox(), wants_outbox) {
+        (true, _) => format!("outbox (epoch {epoch})"),
+        (false, true) => format!("authoritative (epoch {epoch}) until an outbox can be opened"),
+        (false, false) => "authoritative".to_owned(),
+    };
+    if *poisoned > 0 {
+        text += &format!(", {poisoned} entries set aside in oncegate.poison");
+    }
+    text
 }
 
 /// The front that the gateways of this store have.

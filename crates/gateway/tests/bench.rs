@@ -114,3 +114,14 @@ fn redis_is_compared_with_its_own_benchmark_alone_and_as_a_cluster() {
         }
     }
 }
+
+#[test]
+fn an_outbox_is_compared_with_none_and_drained() {
+    let report = report(&bench(&["--json", "--outbox"]));
+    for figure in ["cycles_per_second", "authoritative_cycles_per_second", "drained_per_second", "ratio"] {
+        assert!(report[figure].as_f64().unwrap() > 0.0, "{figure} of {report}");
+    }
+    for row in report["rows"].as_array().unwrap() {
+        assert_eq!(row["cycles"], row["rows_counted"], "{row}");
+    }
+}

@@ -17,6 +17,8 @@
 
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 pub mod complete_in;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod entry;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod lab;
 pub mod observer;

@@ -40,6 +40,8 @@ pub enum Event {
         /// It is.
         is_open: bool,
     },
+    /// An entry of the outbox that cannot be applied was set aside.
+    Poison,
     /// What the front has acknowledged and the back does not have yet.
     Outbox {
         /// How many writes.

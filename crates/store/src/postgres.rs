@@ -33,6 +33,8 @@ mod link;
 mod migrate;
 mod operator;
 mod options;
+#[cfg(feature = "redis")]
+mod outbox;
 mod read;
 mod row;
 mod suspicion;
@@ -46,25 +48,31 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use oncegate_core::{
-    AuditEntry, Census, Claim, ClaimRequest, DoubtReason, Filter, Lease, Note, Owner, Reaped, Record, RecordDigest,
-    Seen, Store, StoreError, StoredResponse, Suspicion, Written,
+    AuditEntry, Census, Claim, ClaimRequest, DoubtReason, ErrorKind, Filter, Lease, Note, Owner, Reaped, Record,
+    RecordDigest, Seen, Store, StoreError, StoredResponse, Suspicion, Written,
 };
 
+pub(crate) use self::claim::Judged;
 #[doc(hidden)]
 pub use self::options::ClockOffset;
 pub use self::{
     address::{Address, AddressError, ConnectError},
-    front::{FrontRegister, RegisteredFront},
+    front::{FrontRegister, RegisteredFront, Wanted},
     migrate::{MigrateError, Migrator},
     options::Options,
 };
-#[cfg(feature = "redis")]
-pub(crate) use self::{claim::Judged, write::Times};
 use self::{
     desk::Desk,
     lane::{BEGIN, Lane},
     write::Completion,
 };
+#[cfg(feature = "redis")]
+pub(crate) use self::{
+    outbox::{Applied, Drawn, Known, is_poison},
+    write::Times,
+};
+#[cfg(feature = "redis")]
+use crate::entry::Entry;
 use crate::observer::Event;
 
 // === types ===
@@ -93,6 +101,9 @@ use crate::observer::Event;
 #[derive(Debug)]
 pub struct PostgresStore {
     lanes: Vec<Lane>,
+    /// Of the reads that a claim begins with: beside the lanes, where they would wait for what is being committed.
+    #[cfg(feature = "redis")]
+    reader: Lane,
     desk: Desk,
     options: Options,
 }
@@ -108,7 +119,13 @@ impl PostgresStore {
     pub fn open(address: &Address, options: Options) -> Self {
         let address = Arc::new(address.clone());
         let lanes = (0..options.lanes.max(1)).map(|_| Lane::start(Arc::clone(&address), options.clone())).collect();
-        Self { lanes, desk: Desk::new(address, &options), options }
+        Self {
+            lanes,
+            #[cfg(feature = "redis")]
+            reader: Lane::start(Arc::clone(&address), options.clone()),
+            desk: Desk::new(address, &options),
+            options,
+        }
     }
 
     /// The lane that all verbs of this record take. Each has a range of digests, and so its own part of the index:
@@ -118,8 +135,17 @@ impl PostgresStore {
         &self.lanes[usize::from(first) * self.lanes.len() / 256]
     }
 
+    /// As [`Store::claim`], with the fence of what was judged.
+    pub(crate) async fn judge(&self, request: &ClaimRequest) -> Result<Judged, StoreError> {
+        self.lane(request.id.digest()).ask(claim::Attempt::new(request.clone())).await
+    }
+
     /// As [`Store::complete`], with the times of what was completed.
-    pub(crate) async fn complete_timed(&self, lease: &Lease, response: &StoredResponse) -> Result<Completion, StoreError> {
+    pub(crate) async fn complete_timed(
+        &self,
+        lease: &Lease,
+        response: &StoredResponse,
+    ) -> Result<Completion, StoreError> {
         self.lane(lease.record).ask(write::Complete::new(lease.into(), response)).await
     }
 }
@@ -127,16 +153,34 @@ impl PostgresStore {
 /// What the store with a front asks besides.
 #[cfg(feature = "redis")]
 impl PostgresStore {
-    /// As [`Store::claim`], with the fence of what was judged.
-    pub(crate) async fn judge(&self, request: &ClaimRequest) -> Result<Judged, StoreError> {
-        self.lane(request.id.digest()).ask(claim::Attempt(request.clone())).await
+    /// Whether the key is known; if not, a fence for the claim that a front is to take.
+    pub(crate) async fn draw(&self, record: RecordDigest) -> Result<Drawn, StoreError> {
+        self.reader.ask(outbox::Draw(record)).await
+    }
+
+    /// Writes what a front has acknowledged.
+    pub(crate) async fn apply(&self, entry: Entry) -> Result<Applied, StoreError> {
+        self.lane(entry.record).ask(outbox::Apply::new(entry)).await
+    }
+
+    /// How far the store's clock is ahead of the server's.
+    pub(crate) fn clock_offset(&self) -> Duration {
+        self.options.clock_offset.get()
     }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
     async fn claim(&self, request: &ClaimRequest) -> Result<Claim, StoreError> {
-        Ok(self.lane(request.id.digest()).ask(claim::Attempt(request.clone())).await?.claim)
+        match self.judge(request).await? {
+            Judged::Here { claim, .. } => Ok(claim),
+            Judged::Quiet => Err(Judged::quiet()),
+            Judged::Elsewhere => {
+                let text =
+                    "new keys are claimed by way of the front that stands before this store: open it with that front";
+                Err(StoreError::new(ErrorKind::Unavailable, text).unapplied())
+            }
+        }
     }
 
     async fn extend(&self, lease: &Lease, length: Duration) -> Result<Written, StoreError> {

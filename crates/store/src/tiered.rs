@@ -24,9 +24,17 @@
 mod breaker;
 mod claim;
 mod generation;
+mod mode;
 mod options;
+mod outbox;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use oncegate_core::{
@@ -35,11 +43,16 @@ use oncegate_core::{
 };
 use tokio::time::Instant;
 
-pub use self::options::Options;
-use self::{breaker::Breaker, generation::Generation};
+pub use self::options::{Durability, Options};
+use self::{
+    breaker::Breaker,
+    generation::Generation,
+    mode::Mode,
+    outbox::{Outbox, drain, rescue, settle::Closing, take},
+};
 use crate::{
     observer::Unobserved,
-    postgres::{self, FrontRegister, PostgresStore},
+    postgres::{self, FrontRegister, PostgresStore, Wanted},
     redis::{
         self,
         front::{Front, Stored},
@@ -74,6 +87,10 @@ struct Tiers {
     back: PostgresStore,
     register: FrontRegister,
     generation: Generation,
+    mode: Mode,
+    outbox: Arc<Outbox>,
+    /// It claims, so it has a say in the mode, and an outbox.
+    is_gateway: AtomicBool,
     front_breaker: Breaker,
     back_breaker: Breaker,
     options: Options,
@@ -100,12 +117,18 @@ impl TieredStore {
             back: PostgresStore::open(back, options.back.clone()),
             register: FrontRegister::new(back, &register_options),
             generation: Generation::default(),
+            mode: Mode::default(),
+            outbox: Arc::new(Outbox::new(Arc::clone(&options.back.observer))),
+            is_gateway: AtomicBool::new(false),
             front_breaker: Breaker::new("the front", |_| true, Arc::clone(&options.back.observer)),
             // What is reported is the front's.
             back_breaker: Breaker::new("PostgreSQL", is_unavailable, Arc::new(Unobserved)),
             options,
         });
         generation::watch(&tiers);
+        drain::start(&tiers);
+        drain::watch(&tiers);
+        rescue::start(&tiers);
         Ok(Self(tiers))
     }
 
@@ -115,7 +138,9 @@ impl TieredStore {
     /// When PostgreSQL cannot be asked. Cancelled: the front may be remembered.
     pub async fn stand(&self) -> Result<(), StoreError> {
         let Self(tiers) = self;
-        tiers.register.remember(&tiers.front_address).await?;
+        let wanted = Wanted { outbox: tiers.options.durability == Durability::Outbox, quiet: tiers.options.quiet() };
+        tiers.register.remember(&tiers.front_address, wanted).await?;
+        tiers.is_gateway.store(true, Ordering::Relaxed);
         generation::look(tiers).await
     }
 
@@ -132,6 +157,12 @@ impl TieredStore {
     pub fn generation(&self) -> Option<Arc<str>> {
         self.0.generation.get()
     }
+
+    /// Whether an outbox is open, as it was last seen: then the front acknowledges what PostgreSQL has a moment later.
+    #[must_use]
+    pub fn has_outbox(&self) -> bool {
+        self.0.mode.is_open()
+    }
 }
 
 #[async_trait]
@@ -141,6 +172,7 @@ impl Store for TieredStore {
     }
 
     async fn extend(&self, lease: &Lease, length: Duration) -> Result<Written, StoreError> {
+        self.0.settle_ours(lease.record).await?;
         let written = self.0.back.extend(lease, length).await?;
         // What is left of the lease is another now.
         self.0.distrust(lease.record, Some(lease.fence)).await;
@@ -152,24 +184,33 @@ impl Store for TieredStore {
     }
 
     async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError> {
+        self.0.settle_ours(lease.record).await?;
         let written = self.0.back.doubt(lease, reason).await?;
         self.0.distrust(lease.record, Some(lease.fence)).await;
         Ok(written)
     }
 
     async fn release(&self, lease: &Lease) -> Result<Written, StoreError> {
+        self.0.settle_ours(lease.record).await?;
         let written = self.0.back.release(lease).await?;
         self.0.distrust(lease.record, Some(lease.fence)).await;
         Ok(written)
     }
 
+    /// Once an outbox was open it is also unavailable where PostgreSQL does not have the claim and the front cannot be asked:
+    /// the claim may stand there.
     async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError> {
+        let settled = self.0.settle(record, Closing::Yes).await?;
         let written = self.0.back.withdraw(record, owner).await?;
         self.0.distrust(record, None).await;
+        if written == Written::Stale {
+            settled?;
+        }
         Ok(written)
     }
 
     async fn get(&self, record: RecordDigest) -> Result<Option<(Record, Option<StoredResponse>)>, StoreError> {
+        drop(self.0.settle(record, Closing::No).await?);
         let found = self.0.back.get(record).await?;
         // Whoever was told this must not hear from the front what was before it.
         self.0.distrust(record, found.as_ref().map(|(record, _)| record.fence)).await;
@@ -181,6 +222,7 @@ impl Store for TieredStore {
     }
 
     async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
+        self.0.settle_ours(seen.record).await?;
         let written = self.0.back.resolve(seen, response, note).await?;
         self.0.distrust(seen.record, Some(seen.fence)).await;
         Ok(written)
@@ -198,11 +240,20 @@ impl Store for TieredStore {
     }
 
     async fn reap(&self, rows: usize) -> Result<Reaped, StoreError> {
+        if self.0.mode.was_ever_open()
+            && let Err(error) = self.0.register.level_graves(rows).await
+        {
+            tracing::debug!(error = &error as &dyn std::error::Error, "graves could not be levelled");
+        }
         self.0.back.reap(rows).await
     }
 
     async fn census(&self) -> Result<Census, StoreError> {
         self.0.back.census().await
+    }
+
+    async fn drained(&self) {
+        self.0.outbox.drained().await;
     }
 
     async fn suspect(&self, found: Vec<Suspicion>, window: Duration) -> Result<Vec<Suspicion>, StoreError> {
@@ -221,8 +272,16 @@ fn is_unavailable(error: &StoreError) -> bool {
 // === impl Tiers ===
 
 impl Tiers {
-    async fn complete(&self, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError> {
+    fn is_gateway(&self) -> bool {
+        self.is_gateway.load(Ordering::Relaxed)
+    }
+
+    async fn complete(self: &Arc<Self>, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError> {
+        if take::finish(self, lease, response).await {
+            return Ok(Written::Done);
+        }
         let (record, fence) = (lease.record, lease.fence);
+        self.settle_ours(record).await?;
         // Both from before PostgreSQL is asked: what it says afterwards may already belong to another generation.
         let (generation, asked) = (self.generation.get(), self.front.clock(record));
         let completion = self.back.complete_timed(lease, response).await?;
@@ -236,7 +295,8 @@ impl Tiers {
         Ok(completion.written)
     }
 
-    async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+    async fn purge(self: &Arc<Self>, seen: Seen, note: &Note) -> Result<Written, StoreError> {
+        self.settle_ours(seen.record).await?;
         // Before: nobody hears of the record once it is gone, also if we never hear that it is. And after: a front that was
         // emptied in between may have been filled again.
         if seen.state == StateName::Completed && !self.bury(seen.record, seen.fence).await {
@@ -287,5 +347,12 @@ impl Tiers {
                 false
             }
         }
+    }
+}
+
+impl Drop for Tiers {
+    fn drop(&mut self) {
+        // Who drains ends.
+        self.outbox.wake();
     }
 }

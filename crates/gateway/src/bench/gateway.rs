@@ -14,6 +14,7 @@
 //! | postgres | as `unique`, the gate on PostgreSQL, as durable as it comes |
 //! | postgres-fresh | as `fresh`, from PostgreSQL |
 //! | tiered | as `unique`, the gate on that PostgreSQL with a Redis in front |
+//! | outbox | the same with `durability = "outbox"`, which is closed (and answers 503) if PostgreSQL is a second behind |
 //!
 //! Rounds are interleaved and figures are medians of rounds, so that a machine whose speed drifts does not favour a row.
 //! Where the CPU time of two proxies is compared, both are loaded at the same time, for the same reason.

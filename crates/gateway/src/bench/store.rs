@@ -10,6 +10,7 @@
 //! | `one-commit` | SQLite only: the store, told to commit each verb alone |
 //! | `bare`, `claim`, `enter` | with `--strategies`: a handler of one INSERT, bare and guarded by the SQL functions |
 //! | `ours-claims`, `benchmark-claims`, `benchmark-set` | with `--redis`: claims of the store, the same sent by `redis-benchmark`, and its `SET … NX PX` |
+//! | `authoritative`, `outbox`, `drained` | with `--outbox`: the store behind a Redis, without an outbox and with one, and what an outbox that is full is drained at |
 //! | `ours-small`, `ours-large` | with `--rows`: the store beside 100,000 completed records, and beside so many |
 //!
 //! All rows of a run are on one server or disk, rounds are interleaved, and figures are medians of rounds, so that a
@@ -26,6 +27,7 @@ use crate::{bench::cluster::Cluster, store_address::StoreAddress};
 mod growth;
 mod load;
 mod lone;
+mod outbox;
 mod place;
 mod postgres;
 mod redis;
@@ -72,6 +74,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SERVERS", value_enum, conflicts_with_all = ["store", "rows", "strategies", "settings"])]
     redis: Option<redis::Which>,
 
+    /// Instead, compare the store behind a Redis of its own with an outbox with the same without one
+    #[arg(long, conflicts_with_all = ["rows", "strategies", "redis"])]
+    outbox: bool,
+
     /// A setting of the PostgreSQL of its own, such as wal_compression=lz4; may be repeated
     #[arg(long = "setting", value_name = "NAME=VALUE", conflicts_with = "store")]
     settings: Vec<String>,
@@ -87,6 +93,7 @@ enum What {
     Recipe,
     Growth(u64),
     Strategies,
+    Outbox,
 }
 
 /// How much is asked.
@@ -104,6 +111,7 @@ Examples:
   oncegate bench store --store sqlite:///var/lib/oncegate/bench.db
   oncegate bench store --strategies --callers 16
   oncegate bench store --redis cluster
+  oncegate bench store --outbox
   oncegate bench store --rows 10000000 --seconds 60 --setting wal_compression=lz4";
 
 // === impl Arguments ===
@@ -112,6 +120,7 @@ impl Arguments {
     fn what(&self) -> What {
         match self.rows {
             _ if self.strategies => What::Strategies,
+            _ if self.outbox => What::Outbox,
             Some(rows) => What::Growth(rows),
             None => What::Recipe,
         }
@@ -134,8 +143,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         None if let Some(which) = arguments.redis => unless_interrupted(redis::measure(which, size)).await?,
         Some(StoreAddress::Memory) => bail!("a store in memory has nothing to measure: name a server or a file"),
         Some(StoreAddress::Redis(_)) => bail!("a Redis is measured on servers of its own: --redis single, or cluster"),
-        Some(StoreAddress::Sqlite(_)) if arguments.rows.is_some() || arguments.strategies => {
-            bail!("--rows and --strategies need a PostgreSQL")
+        Some(StoreAddress::Sqlite(_)) if arguments.rows.is_some() || arguments.strategies || arguments.outbox => {
+            bail!("--rows, --strategies and --outbox need a PostgreSQL")
         }
         Some(StoreAddress::Sqlite(path)) => unless_interrupted(sqlite::measure(path, size)).await?,
         Some(StoreAddress::Postgres(address)) => measure(address, None, size, arguments.what()).await?,
@@ -163,6 +172,7 @@ async fn measure(
             What::Recipe => postgres::measure(&place, size).await,
             What::Growth(rows) => growth::measure(&place, size, rows).await,
             What::Strategies => strategies::measure(&place, size).await,
+            What::Outbox => outbox::measure(&place, size).await,
         }
     });
     let outcome = outcome.await;

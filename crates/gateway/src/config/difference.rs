@@ -47,7 +47,7 @@ impl Config {
         };
         for (names, is_same) in [
             (["url", "url_file"], self.store.address == running.store.address),
-            (["front", "front_file"], self.store.front == running.store.front),
+            (["front", "front_file"], self.front_address() == running.front_address()),
         ] {
             if !is_same && !is_told(&names) {
                 faults.extend(self.unshown_change(names));
@@ -55,6 +55,10 @@ impl Config {
         }
         faults.extend(self.secrets.changed_values(&running.secrets));
         Faults::check(faults)
+    }
+
+    fn front_address(&self) -> Option<&oncegate_store::redis::Address> {
+        self.store.front.as_ref().map(|front| &front.address)
     }
 
     /// The fault of an address that differs in what is not shown.

@@ -117,13 +117,6 @@ impl Section {
         sourced
     }
 
-    /// Refuses a key that a later version will know.
-    pub(super) fn refuse(&mut self, name: &'static str, reason: &str) {
-        if let Some(entry) = self.table.take(name) {
-            self.fault(&entry.name, format!("{name} is not supported in this version: {reason}"));
-        }
-    }
-
     /// A table in this one; empty if it is not there.
     pub(super) fn section(&mut self, name: &'static str) -> Self {
         self.asked.push(name);

@@ -326,10 +326,10 @@ fn faulty_variables_are_named() {
 }
 
 #[test]
-fn later_features_are_refused_and_not_ignored() {
+fn what_means_nothing_for_a_store_is_refused_and_not_ignored() {
     for (text, reason) in [
-        ("[store]\noutbox_limit = \"2s\"", "comes with durability = \"outbox\""),
-        ("[store]\ndurability = \"outbox\"", "not supported in this version"),
+        ("[store]\noutbox_limit = \"1s\"", "outbox_limit is for durability = \"outbox\""),
+        ("[store]\ndurability = \"outbox\"", "is for a store with a front"),
         ("[store]\nmigrate = false", "is for a PostgreSQL store"),
     ] {
         assert!(faults(text).contains(reason), "{text}: {}", faults(text));
@@ -357,11 +357,23 @@ fn a_front_stands_before_postgresql_only() {
     let front = "front = \"redis-cluster://ada:hunter2@a,b\"";
     let config =
         load(&format!("[store]\nurl = \"postgres://db/shop\"\n{front}\ndurability = \"authoritative\"")).unwrap();
-    assert_eq!(config.store.front.as_ref().unwrap().to_string(), "redis-cluster://ada@a:6379,b:6379");
+    assert_eq!(config.store.front.as_ref().unwrap().address.to_string(), "redis-cluster://ada@a:6379,b:6379");
     assert!(config.print().contains("front = ") && !config.print().contains("hunter2"), "{}", config.print());
     let refused = faults(&format!("[store]\n{front}"));
     assert!(refused.contains("front stands before a PostgreSQL store") && !refused.contains("hunter2"), "{refused}");
     assert!(faults("[store]\nfront = \"postgres://db/shop\"").contains("address of Redis"));
+}
+
+#[test]
+fn an_outbox_does_not_go_with_a_backend_that_completes_records_itself() {
+    let outbox = "[store]\nurl = \"postgres://db/shop\"\nfront = \"redis://a\"\ndurability = \"outbox\"\noutbox_limit = \"5s\"\n";
+    let config = load(outbox).unwrap();
+    assert_eq!(config.store.front.unwrap().outbox_limit, std::time::Duration::from_secs(5));
+    for route in ["[defaults]\n", "[[route]]\nname = \"a\"\nmatch = \"POST /a\"\n"] {
+        let refused = faults(&format!("{outbox}{route}backend = \"transactional\""));
+        assert!(refused.contains("does not go with backend = \"transactional\""), "{refused}");
+        assert!(load(&format!("{outbox}{route}backend = \"idempotent\"")).is_ok());
+    }
 }
 
 #[test]

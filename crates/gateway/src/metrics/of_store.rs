@@ -9,7 +9,8 @@ use prometheus_client::{
 };
 
 use super::{
-    BATCH_BUCKETS, BREAKER_OPEN, BREAKER_OPENINGS, Metrics, OUTBOX_ENTRIES, OUTBOX_LAG, STORE_BATCH, STORE_SIZE,
+    BATCH_BUCKETS, BREAKER_OPEN, BREAKER_OPENINGS, Metrics, OUTBOX_ENTRIES, OUTBOX_LAG, OUTBOX_POISON, STORE_BATCH,
+    STORE_SIZE,
 };
 
 /// What stays 0 is what this store does not have.
@@ -19,6 +20,7 @@ pub(super) struct StoreFigures {
     breaker_open: Gauge,
     breaker_openings: Counter,
     outbox_entries: Gauge,
+    outbox_poison: Counter,
     outbox_lag: Gauge<f64, AtomicU64>,
 }
 
@@ -32,6 +34,7 @@ impl Default for StoreFigures {
             breaker_open: Gauge::default(),
             breaker_openings: Counter::default(),
             outbox_entries: Gauge::default(),
+            outbox_poison: Counter::default(),
             outbox_lag: Gauge::default(),
         }
     }
@@ -47,6 +50,8 @@ impl StoreFigures {
         registry.register(BREAKER_OPENINGS, "How often that began", self.breaker_openings.clone());
         let help = "Writes that the front has acknowledged and the back does not have yet";
         registry.register(OUTBOX_ENTRIES, help, self.outbox_entries.clone());
+        let help = "Entries of the outbox that could not be applied and were set aside";
+        registry.register(OUTBOX_POISON, help, self.outbox_poison.clone());
         registry.register_with_unit(
             OUTBOX_LAG,
             "How old the oldest of them is",
@@ -67,6 +72,7 @@ impl Observer for Metrics {
                 let was_open = figures.breaker_open.set(i64::from(is_open)) == 1;
                 figures.breaker_openings.inc_by(u64::from(is_open && !was_open));
             }
+            Event::Poison => drop(figures.outbox_poison.inc()),
             Event::Outbox { entries, lag } => {
                 figures.outbox_entries.set(number(entries));
                 figures.outbox_lag.set(lag.as_secs_f64());

@@ -114,7 +114,7 @@ impl Gate {
             suspicions,
             window: self.config.suspect_window,
         };
-        let reaper = Reaper { store: self.store, metrics: Arc::clone(&parts.metrics) };
+        let reaper = Reaper { store: Arc::clone(&self.store), metrics: Arc::clone(&parts.metrics) };
         let show_bodies = self.config.admin.show_bodies;
         let admin = Admin::new(&parts, Arc::clone(&health), Arc::clone(&last), desk, show_bodies);
         tasks.spawn(reaper.run(background.clone()));
@@ -122,7 +122,8 @@ impl Gate {
         tasks.spawn(suspect.run(background.clone()));
         tasks.spawn(admin::serve(self.admin_listener, admin, background.clone()));
         let drain = self.config.drain;
-        let running = Running { health, door, executions, background, tasks, drain, access_log: writer };
+        let store = self.store;
+        let running = Running { health, door, executions, store, background, tasks, drain, access_log: writer };
         Ok((running, Reloader { sources, running: self.config, parts, last }))
     }
 

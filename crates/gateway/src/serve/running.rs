@@ -2,6 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
+use oncegate_core::Store;
 use oncegate_tower::Handle;
 use tokio::{
     task::JoinSet,
@@ -24,6 +25,7 @@ pub(super) struct Running {
     /// `None` where nothing is guarded.
     pub(super) door: Option<Door>,
     pub(super) executions: Handle,
+    pub(super) store: Arc<dyn Store>,
     /// Stops the duties and the admin listener.
     pub(super) background: CancellationToken,
     pub(super) tasks: JoinSet<()>,
@@ -64,6 +66,10 @@ impl Running {
             Ok(()) => 0,
             Err(_) => self.executions.executing(),
         };
+        // What a front has acknowledged. Another gate writes what is left, if there is one.
+        if timeout_at(deadline, self.store.drained()).await.is_err() {
+            tracing::warn!("stopped before PostgreSQL has all that the front has acknowledged");
+        }
         self.background.cancel();
         while self.tasks.join_next().await.is_some() {}
         drop(self.access_log);

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::{
     backend::Backend,
     http::pay,
@@ -73,4 +75,49 @@ fn gates_and_operators_share_a_front_and_the_store_behind_it() {
     server.execute("shop", "DELETE FROM oncegate.front;").unwrap();
     let (code, listed) = said(&["records", "list", "--store", &store]);
     assert_eq!(code, Some(0), "who has forgotten its front needs none: {listed}");
+}
+
+#[test]
+fn a_gate_that_is_killed_leaves_nothing_in_its_outbox() {
+    const KEYS: usize = 40;
+    let server = PostgresServer::start().unwrap();
+    server.create_database("shop").unwrap();
+    let (redis, backend) = (RedisServer::start(&[]).unwrap(), Backend::prompt());
+    let (user, password, port) = (server.user(), server.password(), server.port());
+    let store = format!("postgres://{user}:{password}@127.0.0.1:{port}/shop");
+    let both = ["--store", &store, "--front", &redis.address()];
+    let outbox = [("ONCEGATE__STORE__DURABILITY", "outbox")];
+    let start = || Gate::start_in(tempfile::tempdir().unwrap(), &backend.url(), &both, &outbox);
+    let (dying, mut other) = (start(), start());
+    let directory = tempfile::tempdir().unwrap();
+    let said = |arguments: &[&str]| text(&run(directory.path(), arguments, &outbox).stdout);
+    let url = backend.url();
+    let checked = said(&[&["check", "--upstream", &url], &both[..]].concat());
+    assert!(checked.contains(", outbox (epoch 1), generation "), "{checked}");
+
+    for key in 0..KEYS {
+        assert_eq!(pay(&dying.address, &format!("k{key}")).status(), 201);
+    }
+    // Dropped, it is killed.
+    drop(dying);
+    let died = Instant::now();
+    let completed = || said(&[&["records", "list", "--state", "completed", "--json"], &both[..]].concat());
+    while completed().matches("\"record\"").count() < KEYS {
+        assert!(died.elapsed() < Duration::from_secs(10), "every effect has its row in PostgreSQL within 10 s");
+    }
+    for key in 0..KEYS {
+        assert_eq!(pay(&other.address, &format!("k{key}")).field("idempotent-replayed"), Some("true"));
+    }
+    assert_eq!(backend.executions(), KEYS);
+
+    // One that is stopped in good order waits until PostgreSQL has what it acknowledged.
+    server.execute("shop", "ALTER FUNCTION oncegate.apply_batch RENAME TO held").unwrap();
+    assert_eq!(pay(&other.address, "last").status(), 201);
+    other.signal(Signal::TERM);
+    other.wait_for("stopping");
+    server.execute("shop", "ALTER FUNCTION oncegate.held RENAME TO apply_batch").unwrap();
+    let (status, _directory) = other.wait();
+    assert!(status.success(), "{status}");
+    let completed = "SELECT count(*) FROM oncegate.records WHERE key = 'last' AND state = 'completed'";
+    assert_eq!(server.execute("shop", completed).unwrap().trim(), "1");
 }

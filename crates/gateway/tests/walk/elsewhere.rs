@@ -51,7 +51,7 @@ pub(crate) const ELSEWHERE: &[Exception] = &[
     exception("docs/fingerprint.md", "SELECT encode(substring(sha256(", "statement.rs asks PostgreSQL"),
     exception(
         "docs/redis.md",
-        "ACL SETUSER oncegate on >PASSWORD ~oncegate:* -@all +hello +select +ping +info +config|get +wait +time +eval +evalsha +hget +hmget +hset +del +exists +get +set +pexpire +zadd +zrem +zcount +zrangebyscore +zscan +lpush +ltrim +lrange +cluster|slots +cluster|shards +asking",
+        "ACL SETUSER oncegate on >PASSWORD ~oncegate:* -@all +hello +select +ping +info +config|get +wait +time +eval +evalsha +hget +hmget +hgetall +hset +del +exists +get +set +pexpire +zadd +zrem +zcount +zrangebyscore +zscan +lpush +ltrim +lrange +sadd +srem +smembers +xadd +xdel +xrange +cluster|slots +cluster|shards +asking",
         "crates/store/tests/redis/settings.rs gives this to a user and lets the store be this user",
     ),
     exception(

@@ -24,15 +24,27 @@ use super::{
 // === types ===
 
 /// The verb *claim*.
-pub(super) struct Attempt(pub(super) ClaimRequest);
+pub(super) struct Attempt {
+    request: ClaimRequest,
+    /// An earlier try may still be being committed.
+    is_lost: bool,
+}
 
-/// What a claim is answered, and of which fence that is said.
+/// What a claim is answered.
 #[derive(Debug)]
-pub(crate) struct Judged {
-    pub(crate) claim: Claim,
-    /// `None`: of a record that nobody could look at, since somebody holds it.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a front asks for it"))]
-    pub(crate) fence: Option<Fence>,
+pub(crate) enum Judged {
+    /// By PostgreSQL.
+    Here {
+        /// This.
+        claim: Claim,
+        /// Of which fence that is said; `None`: of a record that nobody could look at, since somebody holds it.
+        #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a front asks for it"))]
+        fence: Option<Fence>,
+    },
+    /// The key is unknown here, and an outbox is open: whether it is new is the front's to say.
+    Elsewhere,
+    /// The key is unknown here, and what an outbox held may not be here yet.
+    Quiet,
 }
 
 /// One row of the answer.
@@ -44,7 +56,22 @@ struct Verdict<'a> {
 /// What a claim is told of a record that somebody keeps locked: nobody knows for how long.
 const HELD_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+// === impl Judged ===
+
+impl Judged {
+    /// What a key that has to wait is told. PostgreSQL has answered: nothing speaks against it.
+    pub(crate) fn quiet() -> StoreError {
+        StoreError::new(ErrorKind::Unavailable, "new keys wait until all that an outbox held can be here").unapplied()
+    }
+}
+
 // === impl Attempt ===
+
+impl Attempt {
+    pub(super) fn new(request: ClaimRequest) -> Self {
+        Self { request, is_lost: false }
+    }
+}
 
 impl Verb for Attempt {
     type Answer = Judged;
@@ -58,15 +85,19 @@ impl Verb for Attempt {
     const PATIENCE: Duration = Duration::from_millis(500);
 
     fn record(&self) -> RecordDigest {
-        self.0.id.digest()
+        self.request.id.digest()
     }
 
     fn recognises_itself(&self) -> bool {
-        self.0.owner.is_some()
+        self.request.owner.is_some()
+    }
+
+    fn lost(&mut self) {
+        self.is_lost = true;
     }
 
     fn columns<'a>(batch: &[&'a Self]) -> Vec<Parameter<'a>> {
-        let requests: Vec<&'a ClaimRequest> = batch.iter().map(|attempt| &attempt.0).collect();
+        let requests: Vec<&'a ClaimRequest> = batch.iter().map(|attempt| &attempt.request).collect();
         let each = requests.iter();
         let texts = |text: fn(&ClaimRequest) -> &str| -> Parameter<'a> {
             (Box::new(requests.iter().map(|request| text(request)).collect::<Vec<_>>()), Type::TEXT_ARRAY)
@@ -97,9 +128,13 @@ impl Verb for Attempt {
     }
 
     fn read(&self, row: &Row) -> Result<Told<Judged>, StoreError> {
-        let verdict = Verdict { row, request: &self.0 };
+        let verdict = Verdict { row, request: &self.request };
         let claim = match verdict.get("verdict")? {
             "raced" => return Ok(Told::Raced),
+            // The key is unknown only as long as the earlier try is not committed.
+            "outbox" | "quiet" if self.is_lost => return Ok(Told::Raced),
+            "outbox" => return Ok(Told::Answer(Judged::Elsewhere)),
+            "quiet" => return Ok(Told::Answer(Judged::Quiet)),
             "acquired" => Claim::Acquired(verdict.acquired()?),
             "recognised" => Claim::Acquired(verdict.lease(verdict.remaining()?)?),
             "in_flight" => Claim::InFlight { retry_after: verdict.remaining()? },
@@ -113,13 +148,13 @@ impl Verb for Attempt {
             }
             _ => return Err(corrupt(self.record(), "verdict")),
         };
-        Ok(Told::Answer(Judged { claim, fence: verdict.get::<Option<i64>>("fence")?.map(Fence::new) }))
+        Ok(Told::Answer(Judged::Here { claim, fence: verdict.get::<Option<i64>>("fence")?.map(Fence::new) }))
     }
 
     /// The record is there and somebody else is at it: another claim, or a backend that has completed it and not
     /// committed yet, however long ago its lease ended.
     fn give_up(&self, _why: Unsettled) -> Result<Judged, StoreError> {
-        Ok(Judged { claim: Claim::InFlight { retry_after: HELD_RETRY_AFTER }, fence: None })
+        Ok(Judged::Here { claim: Claim::InFlight { retry_after: HELD_RETRY_AFTER }, fence: None })
     }
 }
 

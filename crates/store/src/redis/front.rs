@@ -5,10 +5,13 @@
 
 mod clock;
 mod entry;
+mod outbox;
+mod sent;
+mod streams;
 
 use std::{
     fmt::Write as _,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
@@ -19,12 +22,17 @@ use redis::Value;
 use sha2::{Digest as _, Sha256};
 
 use self::clock::Clocks;
-pub(crate) use self::entry::Entry;
+pub(crate) use self::{
+    entry::Entry,
+    outbox::{Finish, Take, Taken},
+    sent::Sent,
+    streams::{ENTRIES_MAX, Left},
+};
+pub(crate) use super::layout::Tag;
 use super::{
     Options,
     address::Address,
     error::to_store_error,
-    layout::Tag,
     link::Link,
     reply::{Reply, unexpected},
     script::{BURY, Call, DISTRUST, FILL, FRONT_COMPLETE, LEAVE, LOOK, Script},
@@ -38,6 +46,8 @@ pub(crate) struct Front {
     link: Link,
     options: Options,
     clocks: Clocks,
+    /// Before which it stands; several may share a Redis, and none may take the other's for its own.
+    database: RwLock<Arc<str>>,
 }
 
 /// What the front answers to a claim.
@@ -48,7 +58,10 @@ pub(crate) enum Looked {
     /// Somebody is asking PostgreSQL just now, at most for so long.
     Held(Duration),
     /// Nothing is known, and the token was left.
-    Placed,
+    Placed {
+        /// A claim was taken here, and PostgreSQL may not have it yet.
+        was_taken: bool,
+    },
     /// Nothing is known, and no token was to be left.
     Absent,
 }
@@ -90,7 +103,16 @@ impl Front {
         let link = Link::new(address, &options).map_err(|error| {
             StoreError::new(ErrorKind::Unavailable, "the address of the front cannot be used").with_source(error)
         })?;
-        Ok(Self { link, options, clocks: Clocks::new() })
+        Ok(Self { link, options, clocks: Clocks::new(), database: RwLock::new(Arc::from("")) })
+    }
+
+    /// From now on it stands before this database.
+    pub(crate) fn stand_before(&self, database: &str) {
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = Arc::from(database);
+    }
+
+    fn database(&self) -> Arc<str> {
+        Arc::clone(&self.database.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is known of the record; where nothing is, leaves the token for `place`, unless another one stands there.
@@ -110,7 +132,7 @@ impl Front {
         let mut reply = self.ask(look.record, &call).await?;
         match &*reply.text()? {
             "held" => Ok(Looked::Held(reply.duration()?)),
-            "placed" => Ok(Looked::Placed),
+            "placed" => Ok(Looked::Placed { was_taken: reply.text()? == "1" }),
             "absent" => Ok(Looked::Absent),
             word => entry::answer(word, &mut reply).map(Looked::Answer),
         }
@@ -172,26 +194,29 @@ impl Front {
         self.options.now().or_else(|| self.clocks.now(Tag::of(record)))
     }
 
-    /// A generation of this front: another one after a restart, a failover, or with another origin.
-    pub(crate) async fn generation(&self, origin: &str) -> Result<String, StoreError> {
+    /// A generation of this front: another one after a restart, a failover, or with another origin. And whether a server
+    /// of it may evict what it holds.
+    pub(crate) async fn generation(&self, origin: &str) -> Result<(String, bool), StoreError> {
         let mut command = redis::cmd("INFO");
-        command.arg("replication");
+        command.arg("replication").arg("memory");
         let servers = self.link.ask_each(&command).await.map_err(to_store_error)?;
         let mut digest = Sha256::new_with_prefix(origin);
+        let mut can_evict = false;
         for (address, info) in servers {
             let info: String = redis::from_redis_value(info).map_err(|_| unexpected("info"))?;
-            let id = info.lines().find_map(|line| line.strip_prefix("master_replid:"));
-            digest.update(format!("\n{address} {}", id.unwrap_or_default().trim()));
+            let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+            digest.update(format!("\n{address} {}", field("master_replid:")));
+            can_evict |= field("maxmemory_policy:") != "noeviction";
         }
         let mut text = String::new();
         for byte in &digest.finalize()[..8] {
             write!(text, "{byte:02x}").expect("writing to a string cannot fail");
         }
-        Ok(text)
+        Ok((text, can_evict))
     }
 
     fn call(&self, script: &'static Script, record: RecordDigest, generation: &str) -> Call {
-        Call::new(script, vec![Tag::of(record).front(record)], self.options.now()).with(generation)
+        Call::new(script, vec![Tag::of(record).front(&self.database(), record)], self.options.now()).with(generation)
     }
 
     /// Asks, and notes what the server's clock showed.

@@ -9,7 +9,7 @@ use super::caller::Sent;
 
 /// A hash tag: the first byte of a record's digest. 256 of them spread evenly over the nodes of a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tag(u8);
+pub(crate) struct Tag(u8);
 
 // === impl Tag ===
 
@@ -19,7 +19,7 @@ impl Tag {
         Self(first)
     }
 
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).map(Self)
     }
 
@@ -35,8 +35,20 @@ impl Tag {
 
     /// What a front keeps of a record.
     #[cfg(feature = "postgres")]
-    pub(super) fn front(self, record: RecordDigest) -> String {
-        self.key(&format!("front:{}", hexadecimal(record.as_bytes())))
+    pub(super) fn front(self, database: &str, record: RecordDigest) -> String {
+        self.key(&format!("front:{database}:{}", hexadecimal(record.as_bytes())))
+    }
+
+    /// What a tag holds as long as its data are whole.
+    #[cfg(feature = "postgres")]
+    pub(super) fn sentinel(self, database: &str) -> String {
+        self.key(&format!("sentinel:{database}"))
+    }
+
+    /// What a gateway has acknowledged of a tag's records and PostgreSQL may not have yet: a stream.
+    #[cfg(feature = "postgres")]
+    pub(super) fn outbox(self, gateway: &str) -> String {
+        self.key(&format!("outbox:{gateway}"))
     }
 
     #[cfg(feature = "postgres")]
@@ -56,6 +68,20 @@ impl Tag {
         let Self(tag) = self;
         format!("oncegate:{{{tag:02x}}}:{what}")
     }
+}
+
+// === gateways ===
+
+/// The names of the gateways that have an outbox before this database.
+#[cfg(feature = "postgres")]
+pub(super) fn gateways(database: &str) -> String {
+    format!("oncegate:gateways:{database}")
+}
+
+/// What is there as long as a gateway lives.
+#[cfg(feature = "postgres")]
+pub(super) fn alive(gateway: &str) -> String {
+    format!("oncegate:alive:{gateway}")
 }
 
 // === what is remembered ===

@@ -73,6 +73,16 @@ pub(super) static FRONT_COMPLETE: LazyLock<Script> = front_script!("complete");
 pub(super) static DISTRUST: LazyLock<Script> = front_script!("distrust");
 #[cfg(feature = "postgres")]
 pub(super) static BURY: LazyLock<Script> = front_script!("bury");
+#[cfg(feature = "postgres")]
+pub(super) static TAKE: LazyLock<Script> = front_script!("take");
+#[cfg(feature = "postgres")]
+pub(super) static FINISH: LazyLock<Script> = front_script!("finish");
+#[cfg(feature = "postgres")]
+pub(super) static SETTLE: LazyLock<Script> = front_script!("settle");
+#[cfg(feature = "postgres")]
+pub(super) static OPEN: LazyLock<Script> = front_script!("open");
+#[cfg(feature = "postgres")]
+pub(super) static FAREWELL: LazyLock<Script> = front_script!("farewell");
 
 // === impl Script ===
 

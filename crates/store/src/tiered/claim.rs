@@ -2,10 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use oncegate_core::{Claim, ClaimRequest, Owner, StoreError};
+use oncegate_core::{Claim, ClaimRequest, ErrorKind, Fence, Owner, StoreError};
 use tokio::time::{Instant, sleep};
 
-use super::Tiers;
+use super::{
+    Tiers, generation, mode,
+    outbox::{
+        settle::Closing,
+        take::{self, Way},
+    },
+};
 use crate::{
     postgres::Judged,
     redis::front::{Entry, Look, Looked},
@@ -19,6 +25,8 @@ struct Token {
     tiers: Arc<Tiers>,
     look: Look,
     is_left: bool,
+    /// What PostgreSQL may not have yet stands in the front.
+    was_taken: bool,
 }
 
 /// What the front had to say.
@@ -31,6 +39,9 @@ enum Asked {
     Without,
 }
 
+/// How often a claim begins anew: its token was taken away, or the mode was another one. Each time something was written.
+const ROUNDS_MAX: usize = 16;
+
 /// Between two looks at an entry that somebody else is asking for; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(32);
@@ -40,23 +51,71 @@ const PAUSE_MAX: Duration = Duration::from_millis(32);
 pub(super) async fn claim(tiers: &Arc<Tiers>, request: &ClaimRequest) -> Result<Claim, StoreError> {
     // Something is left for the answer's own way.
     let until = Instant::now() + tiers.options.timeout * 9 / 10;
-    let token = match ask_front(tiers, request, until).await {
-        Asked::Answer(claim) => return Ok(claim),
-        Asked::Placed(token) => Some(token),
-        Asked::Without => None,
-    };
-    let judged = tiers.back_breaker.run(until, tiers.back.judge(request)).await?;
-    if let Some(token) = token {
-        token.fill(request, &judged, until).await;
+    for _ in 0..ROUNDS_MAX {
+        let mut token = match ask_front(tiers, request, until).await {
+            Asked::Answer(claim) => return Ok(claim),
+            Asked::Placed(token) => Some(token),
+            Asked::Without => None,
+        };
+        if token.as_ref().is_some_and(|token| token.was_taken) {
+            // However long ago that was: PostgreSQL judges what it knows.
+            let settled = tiers.settle(request.id.digest(), Closing::No).await;
+            settled.flatten().map_err(StoreError::unapplied)?;
+        }
+        if let Some(placed) = token.as_mut().filter(|_| tiers.mode.is_open()) {
+            match take::claim(tiers, &placed.look, request, until).await? {
+                Way::Acquired(claim) => {
+                    tiers.mode.took();
+                    placed.is_left = false;
+                    return Ok(claim);
+                }
+                Way::Again => {
+                    placed.is_left = false;
+                    continue;
+                }
+                Way::Small => {
+                    placed.leave().await;
+                    continue;
+                }
+                Way::Back => {}
+            }
+        }
+        match tiers.back_breaker.run(until, tiers.back.judge(request)).await? {
+            Judged::Here { claim, fence } => {
+                if let Some(token) = token {
+                    token.fill(request, (&claim, fence), until).await;
+                }
+                return Ok(claim);
+            }
+            Judged::Elsewhere => elsewhere(tiers, token).await?,
+            Judged::Quiet => return Err(Judged::quiet()),
+        }
     }
-    Ok(judged.claim)
+    let text = "others kept changing who may say that the key is new";
+    Err(StoreError::new(ErrorKind::Unavailable, text).unapplied())
+}
+
+/// PostgreSQL says that the front is to take the claim, which has not tried to, or found something else a moment ago.
+async fn elsewhere(tiers: &Arc<Tiers>, token: Option<Token>) -> Result<(), StoreError> {
+    let Some(mut token) = token else {
+        if tiers.generation.get().is_none() || tiers.front_breaker.is_open() || tiers.mode.missed() {
+            mode::close(tiers, "the front cannot be reached").await;
+        }
+        let text = "new keys are claimed by way of the front, which cannot be asked";
+        return Err(StoreError::new(ErrorKind::Unavailable, text).unapplied());
+    };
+    token.leave().await;
+    if !tiers.mode.is_open() {
+        generation::look_together(tiers).await.map_err(StoreError::unapplied)?;
+    }
+    Ok(())
 }
 
 /// Looks until there is an answer, or it is this claim's turn to ask PostgreSQL.
 async fn ask_front(tiers: &Arc<Tiers>, request: &ClaimRequest, until: Instant) -> Asked {
     let Some(generation) = tiers.generation.get() else { return Asked::Without };
     let look = Look { record: request.id.digest(), generation, token: Owner::random() };
-    let mut token = Token { tiers: Arc::clone(tiers), look, is_left: true };
+    let mut token = Token { tiers: Arc::clone(tiers), look, is_left: true, was_taken: false };
     let patience = Instant::now() + tiers.options.wait;
     let mut pause = PAUSE_MIN;
     loop {
@@ -69,7 +128,10 @@ async fn ask_front(tiers: &Arc<Tiers>, request: &ClaimRequest, until: Instant) -
                 token.is_left = false;
                 return Asked::Answer(claim);
             }
-            Ok(Looked::Placed) => return Asked::Placed(token),
+            Ok(Looked::Placed { was_taken }) => {
+                token.was_taken = was_taken;
+                return Asked::Placed(token);
+            }
             Ok(Looked::Absent) => {
                 token.is_left = false;
                 return Asked::Without;
@@ -100,9 +162,14 @@ fn jittered(pause: Duration) -> Duration {
 // === impl Token ===
 
 impl Token {
+    /// Takes it away before the next look, which would wait for it.
+    async fn leave(&mut self) {
+        self.is_left = !self.tiers.tell("leave", self.tiers.front.leave(&self.look)).await;
+    }
+
     /// Tells the front what PostgreSQL answered.
-    async fn fill(mut self, request: &ClaimRequest, judged: &Judged, until: Instant) {
-        let entry = match &judged.claim {
+    async fn fill(mut self, request: &ClaimRequest, (claim, fence): (&Claim, Option<Fence>), until: Instant) {
+        let entry = match claim {
             Claim::Acquired(lease) => Some(Entry::Acquired(request, lease)),
             Claim::Completed(completed) => Some(Entry::Completed(request, completed)),
             Claim::InFlight { retry_after } => Some(Entry::InFlight(*retry_after)),
@@ -110,7 +177,7 @@ impl Token {
             Claim::Mismatch(_) | Claim::Unknown(_) | Claim::RulesChanged { .. } => None,
         };
         // Without a fence nobody knows how old it is.
-        let Some((entry, fence)) = entry.zip(judged.fence) else { return };
+        let Some((entry, fence)) = entry.zip(fence) else { return };
         let until = until.min(Instant::now() + self.tiers.options.front_timeout);
         let filling = self.tiers.front.fill(&self.look, fence, &entry);
         if self.tiers.front_breaker.run(until, filling).await.is_ok() {

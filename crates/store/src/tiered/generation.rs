@@ -2,20 +2,28 @@
 //! another life of the front each make a new generation; what was confirmed under an older one is void.
 
 use std::{
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use oncegate_core::StoreError;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::Tiers;
+use super::{Tiers, mode};
 
 // === types ===
 
 /// The generation as it was last seen.
 #[derive(Debug, Default)]
-pub(super) struct Generation(RwLock<Option<Seen>>);
+pub(super) struct Generation {
+    seen: RwLock<Option<Seen>>,
+    /// How often claims had it looked for, and whose turn that is.
+    looks: AtomicU64,
+    turn: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug)]
 struct Seen {
@@ -25,7 +33,7 @@ struct Seen {
 }
 
 /// How often it is looked for.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long PostgreSQL may take for its part before its connection is left: what is purged must be seen within seconds,
 /// also by who holds a connection that died in silence.
@@ -36,11 +44,11 @@ pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 impl Generation {
     /// `None`: the front is not used.
     pub(super) fn get(&self) -> Option<Arc<str>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|seen| Arc::clone(&seen.generation))
+        self.seen.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|seen| Arc::clone(&seen.generation))
     }
 
     fn set(&self, origin: &str, generation: &str) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         match known.as_ref().map(|seen| &*seen.generation) {
             Some(seen) if seen == generation => return,
             Some(_) => tracing::warn!(generation, "the front begins anew: what it held counts no more"),
@@ -51,7 +59,7 @@ impl Generation {
 
     /// Uses the front no more, unless what was seen is of this origin.
     fn keep_only(&self, origin: Option<&str>) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         if known.take_if(|seen| origin != Some(&*seen.origin)).is_some() {
             tracing::warn!("what the front held counts no more, and it has no other generation yet: it is not used");
         }
@@ -65,12 +73,37 @@ impl Generation {
 pub(super) async fn look(tiers: &Tiers) -> Result<(), StoreError> {
     let Some(registered) = tiers.register.find().await? else {
         tiers.generation.keep_only(None);
+        tiers.mode.forget();
         return Ok(());
     };
+    tiers.front.stand_before(&registered.database);
+    tiers.mode.note(registered.epoch, registered.sentinel);
+    if tiers.is_gateway() && registered.is_closing {
+        tiers.register.keep_quiet(false).await?;
+    }
     let until = Instant::now() + tiers.options.front_timeout;
-    match timeout_at(until, tiers.front.generation(&registered.generation)).await {
-        Ok(Ok(generation)) => tiers.generation.set(&registered.generation, &generation),
-        Ok(Err(_)) | Err(_) => tiers.generation.keep_only(Some(&registered.generation)),
+    let seen = timeout_at(until, tiers.front.generation(&registered.generation)).await;
+    let Ok(Ok((generation, can_evict))) = seen else {
+        tiers.generation.keep_only(Some(&registered.generation));
+        return Ok(());
+    };
+    tiers.generation.set(&registered.generation, &generation);
+    if tiers.is_gateway()
+        && let Err(error) = mode::follow(tiers, &registered, can_evict).await
+    {
+        tracing::debug!(error = &error as &dyn std::error::Error, "the mode could not be followed");
+    }
+    Ok(())
+}
+
+/// As [`look`], for a claim: all that have to look meanwhile go by what one of them finds.
+pub(super) async fn look_together(tiers: &Tiers) -> Result<(), StoreError> {
+    let Generation { looks, turn, .. } = &tiers.generation;
+    let before = looks.load(Ordering::Relaxed);
+    let _turn = turn.lock().await;
+    if looks.load(Ordering::Relaxed) == before {
+        look(tiers).await?;
+        looks.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
 }

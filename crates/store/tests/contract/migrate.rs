@@ -136,7 +136,7 @@ async fn claims_go_on_while_a_migration_waits_for_a_backup() {
         let note = "INSERT INTO oncegate.migrations VALUES ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))";
         client.execute(note, &[&number, &name, &sql]).await.unwrap();
     }
-    run(&backup, "BEGIN; LOCK TABLE oncegate.records IN ACCESS SHARE MODE").await.unwrap();
+    run(&backup, "BEGIN; LOCK TABLE oncegate.records, oncegate.responses IN ACCESS SHARE MODE").await.unwrap();
     let mut migrator = server.migrator().await;
     assert!(migrator.script().await.unwrap().contains("SET LOCAL lock_timeout"));
     let migrating = tokio::spawn(async move { migrator.migrate().await });

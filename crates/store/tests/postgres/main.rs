@@ -8,6 +8,7 @@ mod failover;
 mod fixture;
 mod locks;
 mod losses;
+mod outbox;
 mod plans;
 mod pooler;
 mod proxy;

@@ -5,4 +5,5 @@ mod conformance;
 mod faults;
 mod front;
 mod load;
+mod outbox;
 mod place;

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::wrk::body;
 
 /// The pause from one request to the next.
-const PAUSE: Duration = Duration::from_millis(10);
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// A client with one connection.
 pub(super) struct Paced {
@@ -28,7 +28,11 @@ pub(super) struct Paced {
 
 /// When requests are due.
 pub(super) fn ticks() -> Interval {
-    let mut ticks = tokio::time::interval(PAUSE);
+    ticks_of(PAUSE)
+}
+
+fn ticks_of(pause: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
@@ -46,10 +50,15 @@ impl Paced {
     }
 
     /// The median in microseconds over so many seconds; with a prefix, each request has a key of its own.
-    pub(super) async fn p50_micros(&mut self, prefix: Option<&str>, seconds: u32) -> anyhow::Result<u64> {
+    pub(super) async fn p50_micros(
+        &mut self,
+        prefix: Option<&str>,
+        pause: Duration,
+        seconds: u32,
+    ) -> anyhow::Result<u64> {
         let mut latencies = Histogram::<u64>::new(3)?;
-        let mut ticks = ticks();
-        for number in 1..=u64::from(seconds) * 100 {
+        let mut ticks = ticks_of(pause);
+        for number in 1..=u64::from(seconds) * 1000 / u64::try_from(pause.as_millis())? {
             ticks.tick().await;
             let asked = Instant::now();
             self.post(prefix, number).await?;

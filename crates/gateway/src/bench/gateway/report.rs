@@ -125,7 +125,7 @@ impl Report {
 
     /// The rows of `design.md` section 8 that can be measured here: each ratio within its round, then the median.
     fn targets(&self) -> Vec<Target> {
-        use Between::{Fresh, Memory, Nginx, Passing, Postgres, PostgresFresh, Tiered, Unique};
+        use Between::{Fresh, Memory, Nginx, Outbox, Passing, Postgres, PostgresFresh, Tiered, Unique};
         use Bound::{AtLeast, AtMost, Stretch};
         let throughput = |row, against| {
             self.median(|round: &Round| round.row(row).seen.per_second() / round.row(against).seen.per_second())
@@ -146,6 +146,8 @@ impl Report {
             row("unique keys on PostgreSQL: requests/s, of passing", throughput(Postgres, Passing), AtLeast(0.4)),
             row("the same replayed after a start, of passing", throughput(PostgresFresh, Passing), AtLeast(0.5)),
             row("unique keys, Redis before PostgreSQL, of passing", throughput(Tiered, Passing), AtLeast(0.35)),
+            row("the same with an outbox, of without", throughput(Outbox, Tiered), AtLeast(1.0)),
+            row("the same: p50 added at 500/s, of without", self.median(Round::added_by_outbox), AtMost(0.5)),
             row("unique keys: p50 added at 100/s, µs", self.median(added), AtMost(two_commits + ADDED_MICROS_MAX)),
             row(
                 "passing: p50 added at 100/s, µs",
@@ -172,6 +174,12 @@ impl Report {
 // === impl Round ===
 
 impl Round {
+    /// What an outbox adds to the latency at 500 requests a second, of what PostgreSQL adds.
+    fn added_by_outbox(&self) -> f64 {
+        let added = |micros: u64| count(micros) - count(self.busy.direct);
+        added(self.busy.outbox) / added(self.busy.authoritative)
+    }
+
     fn row(&self, between: Between) -> &Measured {
         let row = self.rows.iter().find(|(mine, _)| *mine == between);
         &row.expect("a round measures every row").1

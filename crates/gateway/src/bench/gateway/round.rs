@@ -13,7 +13,7 @@ use tokio::process::Command;
 use super::{
     commits,
     nginx::Nginx,
-    paced::Paced,
+    paced::{self, Paced},
     programs::Programs,
     wrk::{Keys, Seen, Wrk},
 };
@@ -72,6 +72,7 @@ pub(super) enum Between {
     Postgres,
     PostgresFresh,
     Tiered,
+    Outbox,
 }
 
 /// One row of one round.
@@ -96,6 +97,17 @@ pub(super) struct Unhurried {
     pub(super) unique: u64,
 }
 
+/// Medians at five hundred requests a second, in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Busy {
+    pub(super) direct: u64,
+    pub(super) authoritative: u64,
+    pub(super) outbox: u64,
+}
+
+/// The pause from one request to the next at five hundred a second.
+const BUSY_PAUSE: Duration = Duration::from_millis(2);
+
 /// CPU time per request in microseconds, both loaded at the same time: whatever slows the machine down meanwhile slows
 /// both.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +122,7 @@ pub(super) struct Round {
     pub(super) rows: Vec<(Between, Measured)>,
     pub(super) beside: Beside,
     pub(super) unhurried: Unhurried,
+    pub(super) busy: Busy,
 }
 
 // === impl Bench ===
@@ -171,12 +184,12 @@ impl Bench {
         let gate = self.gate(&database).await?;
         rows.push(self.row(Between::Fresh, gate.address, &gate.process, Keys::Known(unique, executed)).await?);
         gate.process.stop().await?;
-        self.on_postgres(number, &mut rows).await?;
-        Ok(Round { rows, beside, unhurried })
+        let busy = self.on_postgres(number, &mut rows).await?;
+        Ok(Round { rows, beside, unhurried, busy })
     }
 
     /// The rows on PostgreSQL, in a database of the round's own.
-    async fn on_postgres(&self, number: u32, rows: &mut Vec<(Between, Measured)>) -> anyhow::Result<()> {
+    async fn on_postgres(&self, number: u32, rows: &mut Vec<(Between, Measured)>) -> anyhow::Result<Busy> {
         let name = format!("round_{number}");
         let server = Server::connect(self.cluster.address()).await?;
         server.make_database(&name).await?;
@@ -191,14 +204,37 @@ impl Bench {
         rows.push(self.row(Between::PostgresFresh, gate.address, &gate.process, known).await?);
         gate.process.stop().await?;
 
-        let mut command = self.gate_command(&database);
+        let authoritative = self.behind_redis(Between::Tiered, (&database, number), rows).await?;
+        let outbox = self.behind_redis(Between::Outbox, (&database, number), rows).await?;
+        server.drop_database(&name).await?;
+        let direct = Paced::connect(self.upstream.address).await?.p50_micros(None, BUSY_PAUSE, self.seconds).await?;
+        let busy = Busy { direct, authoritative, outbox };
+        eprintln!("  500/s          {busy:?} µs");
+        Ok(busy)
+    }
+
+    /// A row behind Redis, and the median at 500 requests a second.
+    async fn behind_redis(
+        &self,
+        between: Between,
+        (database, number): (&str, u32),
+        rows: &mut Vec<(Between, Measured)>,
+    ) -> anyhow::Result<u64> {
+        let mut command = self.gate_command(database);
         command.env("ONCEGATE__STORE__FRONT", self.redis.url());
+        if between == Between::Outbox {
+            // With a longer lag it is closed, and answers of 503 are a fault of the row.
+            command.env("ONCEGATE__STORE__DURABILITY", "outbox").env("ONCEGATE__STORE__OUTBOX_LIMIT", "1s");
+        }
         let gate = Proxy::start("the gate", &mut command).await?;
         self.warm_up(gate.address).await?;
-        let unique = Keys::Unique(format!("tiered-{number}-"));
-        rows.push(self.row(Between::Tiered, gate.address, &gate.process, unique).await?);
+        let unique = Keys::Unique(format!("{}-{number}-", between.name()));
+        rows.push(self.row(between, gate.address, &gate.process, unique).await?);
+        self.settled().await?;
+        let (mut client, prefix) = (Paced::connect(gate.address).await?, format!("busy-{}-{number}-", between.name()));
+        let p50 = client.p50_micros(Some(&prefix), BUSY_PAUSE, self.seconds).await?;
         gate.process.stop().await?;
-        Ok(server.drop_database(&name).await?)
+        Ok(p50)
     }
 
     pub(super) async fn stop(self) {
@@ -297,9 +333,9 @@ impl Bench {
         let mut direct = Paced::connect(self.upstream.address).await?;
         let prefix = format!("paced-{number}-");
         let unhurried = Unhurried {
-            direct: direct.p50_micros(None, self.seconds).await?,
-            passing: client.p50_micros(None, self.seconds).await?,
-            unique: client.p50_micros(Some(&prefix), self.seconds).await?,
+            direct: direct.p50_micros(None, paced::PAUSE, self.seconds).await?,
+            passing: client.p50_micros(None, paced::PAUSE, self.seconds).await?,
+            unique: client.p50_micros(Some(&prefix), paced::PAUSE, self.seconds).await?,
         };
         eprintln!("  100/s          {unhurried:?} µs at {}", gate.address);
         Ok(unhurried)
@@ -325,7 +361,7 @@ impl Proxy {
 // === impl Between ===
 
 impl Between {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Nginx,
         Self::Bare,
         Self::Passing,
@@ -335,6 +371,7 @@ impl Between {
         Self::Postgres,
         Self::PostgresFresh,
         Self::Tiered,
+        Self::Outbox,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -348,6 +385,7 @@ impl Between {
             Self::Postgres => "postgres",
             Self::PostgresFresh => "postgres-fresh",
             Self::Tiered => "tiered",
+            Self::Outbox => "outbox",
         }
     }
 
@@ -362,13 +400,15 @@ impl Between {
             Self::Postgres => "gate, unique keys, PostgreSQL",
             Self::PostgresFresh => "gate, replays from PostgreSQL after a start",
             Self::Tiered => "gate, unique keys, Redis before PostgreSQL",
+            Self::Outbox => "gate, unique keys, the same with an outbox",
         }
     }
 
     /// Whether the requests have to reach the upstream.
     pub(super) fn forwards(self) -> bool {
         match self {
-            Self::Nginx | Self::Bare | Self::Passing | Self::Unique | Self::Postgres | Self::Tiered => true,
+            Self::Nginx | Self::Bare | Self::Passing | Self::Unique => true,
+            Self::Postgres | Self::Tiered | Self::Outbox => true,
             Self::Memory | Self::Fresh | Self::PostgresFresh => false,
         }
     }

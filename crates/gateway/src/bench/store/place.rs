@@ -158,15 +158,27 @@ impl Place {
         amid: bool,
     ) -> anyhow::Result<Row> {
         self.checkpoint().await?;
-        let recipe = Recipe::Ours(warm(database).await?);
+        let store = warm(database).await?;
+        let (row, ()) = tokio::try_join!(self.load(database, name, store, size), self.checkpoint_amid(size, amid))?;
+        Ok(row)
+    }
+
+    /// Measures a store on this database.
+    pub(super) async fn load(
+        &self,
+        database: &Database,
+        name: &str,
+        store: Arc<dyn Store>,
+        size: super::Size,
+    ) -> anyhow::Result<Row> {
         let label = uuid::Uuid::new_v4().simple().to_string();
         let since = database.server.now().await?;
         let before = self.meter(database).await?;
-        let (seen, ()) =
-            tokio::try_join!(recipe.load(&label, size.callers, size.seconds), self.checkpoint_amid(size, amid))?;
+        let seen = Recipe::Ours(Arc::clone(&store)).load(&label, size.callers, size.seconds).await?;
+        store.drained().await;
         let after = self.meter(database).await?;
         let counted = database.server.completed_since(&since).await?;
-        drop(recipe);
+        drop(store);
         self.row(name.to_owned(), size.callers, database, (before, after), seen, counted).await
     }
 

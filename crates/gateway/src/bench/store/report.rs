@@ -1,6 +1,9 @@
 //! The report: tables for people, or one JSON object for programs.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
 
 use comfy_table::Table;
 use oncegate_store::postgres::yardstick::{About, Sizes};
@@ -29,6 +32,8 @@ pub(super) struct Report {
     /// What a reader has to know beside the figures.
     pub(super) notes: Vec<String>,
     pub(super) rounds: Vec<Round>,
+    /// How far PostgreSQL was behind an outbox at most, in each round.
+    pub(super) lags: Vec<Duration>,
 }
 
 /// What is compared with what.
@@ -44,6 +49,8 @@ pub(super) enum Kind {
     Strategies,
     /// The store with `redis-benchmark`.
     Redis,
+    /// The store behind a Redis with an outbox, with the same without one.
+    Outbox,
 }
 
 /// One round.
@@ -67,7 +74,7 @@ pub(super) struct Growth {
 
 impl Report {
     pub(super) fn new(kind: Kind, size: Size, store: String) -> Self {
-        Self { kind, size, store, server: None, growth: None, notes: Vec::new(), rounds: Vec::new() }
+        Self { kind, size, store, server: None, growth: None, notes: Vec::new(), rounds: Vec::new(), lags: Vec::new() }
     }
 
     /// Whether every cycle that was reported was found again.
@@ -193,6 +200,13 @@ impl Report {
                 ("benchmark_set_per_second", per_second("benchmark-set")),
                 ("ratio", self.ratio("ours-claims", &["benchmark-claims".to_owned()])),
             ],
+            Kind::Outbox => vec![
+                ("cycles_per_second", per_second("outbox")),
+                ("authoritative_cycles_per_second", per_second("authoritative")),
+                ("ratio", self.ratio("outbox", &["authoritative".to_owned()])),
+                ("drained_per_second", per_second("drained")),
+                ("lag_max_seconds", self.lags.iter().map(Duration::as_secs_f64).fold(0.0, f64::max)),
+            ],
             Kind::Strategies => vec![
                 ("bare_requests_per_second", per_second("bare")),
                 ("claim_ratio", self.ratio("claim", &["bare".to_owned()])),
@@ -241,6 +255,11 @@ impl Report {
             Kind::Redis => {
                 vec![target("claims/s, of redis-benchmark's with the same claim", "ratio", Bound::AtLeast(0.5))]
             }
+            Kind::Outbox => vec![
+                target("cycles/s with an outbox, of those without", "ratio", Bound::AtLeast(1.0)),
+                target("records/s that are drained", "drained_per_second", Bound::AtLeast(15_000.0)),
+                target("how far PostgreSQL was behind at most, s", "lag_max_seconds", Bound::AtMost(1.0)),
+            ],
             // A handler of one INSERT is the least that there is; what is promised is said of a real one.
             Kind::Strategies => Vec::new(),
             Kind::Growth => vec![target("cycles/s, of those beside few records", "ratio", Bound::AtLeast(0.6))],

@@ -138,6 +138,22 @@ impl Server {
         self.run("TRUNCATE oncegate.records, oncegate.responses").await
     }
 
+    /// From now on nothing comes from an outbox.
+    ///
+    /// # Errors
+    /// As the server has them. Cancelled: it may be so.
+    pub async fn hold_outbox_back(&self) -> Result<(), StoreError> {
+        self.run("ALTER FUNCTION oncegate.apply_batch RENAME TO apply_batch_held").await
+    }
+
+    /// What was held back may come.
+    ///
+    /// # Errors
+    /// As the server has them. Cancelled: it may.
+    pub async fn let_outbox_go(&self) -> Result<(), StoreError> {
+        self.run("ALTER FUNCTION oncegate.apply_batch_held RENAME TO apply_batch").await
+    }
+
     /// Writes everything to the disk, so that what follows does not pay for what was before.
     ///
     /// # Errors

@@ -39,8 +39,23 @@ local function confirm(fence, state, trusted_until, kept_until, ...)
   keep_until(kept_until)
 end
 
+-- Makes this generation's what stands here, before it is written to: nothing is left of another one, but for what was taken
+-- here. That is no copy: PostgreSQL may not have it yet. It answers nothing any more, and is there for who asks PostgreSQL.
+local function adopt()
+  local its_generation, state, created_at = unpack(redis.call('HMGET', entry, 'generation', 'state', 'created_at'))
+  if its_generation == generation then
+    return
+  end
+  if created_at and state ~= 'released' then
+    redis.call('HSET', entry, 'generation', generation, 'by', '', 'trusted_until', '0')
+  else
+    redis.call('DEL', entry)
+  end
+end
+
 -- PostgreSQL is asked next, also by whoever asks just now. What is completed stays, unless a larger fence is known.
 local function distrust(fence)
+  adopt()
   local its_fence, state = fields('fence', 'state')
   if state == 'completed' and fence ~= '' and tonumber(its_fence) < tonumber(fence) then
     redis.call('DEL', entry)
@@ -51,5 +66,17 @@ local function distrust(fence)
   else
     redis.call('DEL', entry)
   end
+end
+
+-- Another one after a restart or a promotion.
+local function server()
+  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
+end
+
+-- Leaves the entry, whole, in an outbox, for whoever drains it should its gateway die.
+local function send(outbox)
+  local sent = redis.call('XADD', outbox, '*', unpack(redis.call('HGETALL', entry)))
+  redis.call('HSET', entry, 'sent', sent)
+  return sent
 end
 

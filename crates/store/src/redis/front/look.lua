@@ -17,14 +17,12 @@ local function ask()
   if place == 0 then
     return { text(now), 'absent' }
   end
-  if not (state or by) then
-    -- Of another generation.
-    redis.call('DEL', entry)
-  end
+  adopt()
   redis.call('HSET', entry, 'generation', generation, 'by', token, 'by_until', text(now + place), 'asked', text(now))
-  local kept_until = fields('kept_until')
+  local kept_until, created_at = fields('kept_until', 'created_at')
   keep_until(math.max(tonumber(kept_until or 0) or 0, now + place))
-  return { text(now), 'placed' }
+  -- What was taken here PostgreSQL may not have yet.
+  return { text(now), 'placed', created_at and '1' or '0' }
 end
 
 if not state or state == 'released' or tonumber(trusted_until) <= now or its_id ~= id then

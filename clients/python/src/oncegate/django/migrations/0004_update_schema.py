@@ -1,4 +1,4 @@
-"""Brings the schema up to date where 0003 was applied by an earlier version: its file 11."""
+"""Brings the schema up to date where 0003 was applied by an earlier version: its files 11 and 12."""
 
 from django.db import migrations
 

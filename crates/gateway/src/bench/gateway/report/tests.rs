@@ -1,6 +1,6 @@
 use super::*;
 use crate::bench::gateway::{
-    round::{Beside, Unhurried},
+    round::{Beside, Busy, Unhurried},
     wrk::Seen,
 };
 
@@ -31,9 +31,11 @@ fn round(passing_micros: u32) -> Round {
         row(Between::Postgres, 3_000, 90),
         row(Between::PostgresFresh, 5_000, 60),
         row(Between::Tiered, 4_000, 90),
+        row(Between::Outbox, 5_000, 90),
     ];
     let beside = Beside { bare: 40.0, passing: f64::from(passing_micros) };
-    Round { rows, beside, unhurried: Unhurried { direct: 100, passing: 250, unique: 1_600 } }
+    let busy = Busy { direct: 100, authoritative: 1_100, outbox: 600 };
+    Round { rows, beside, unhurried: Unhurried { direct: 100, passing: 250, unique: 1_600 }, busy }
 }
 
 fn report(rounds: impl IntoIterator<Item = Round>) -> Report {
@@ -59,6 +61,8 @@ fn ratios_are_medians_of_rounds_and_are_judged() {
         (0.3, false),
         (0.5, true),
         (0.4, true),
+        (1.25, true),
+        (0.5, true),
         // Two commits of a millisecond together and 300 µs are allowed.
         (1_500.0, false),
         (150.0, true),

@@ -1,0 +1,123 @@
+//! The outboxes of gateways, dead or alive.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::future::try_join_all;
+use oncegate_core::StoreError;
+use redis::{FromRedisValue, Value};
+
+use super::{
+    super::{
+        error::to_store_error,
+        layout::{self, Tag, gateways},
+        reply::{Reply, unexpected},
+        script::{Call, FAREWELL},
+    },
+    Front,
+    sent::{self, Sent},
+};
+use crate::entry::Entry;
+
+/// How many entries of one outbox are read at once.
+pub(crate) const ENTRIES_MAX: usize = 256;
+
+/// An entry that cannot be read has a place too, from which it can be taken away.
+pub(crate) type Left = (Sent, Result<Entry, StoreError>);
+
+// === impl Front ===
+
+impl Front {
+    /// Says that a gateway lives, at least for so long.
+    pub(crate) async fn greet(&self, gateway: &str, life: Duration) -> Result<(), StoreError> {
+        // In this order: who has just forgotten it looks whether it lives after all.
+        let mut alive = redis::cmd("SET");
+        alive.arg(layout::alive(gateway)).arg("").arg("PX").arg(life.as_millis().to_string());
+        self.tell(&alive).await?;
+        let mut name = redis::cmd("SADD");
+        name.arg(gateways(&self.database())).arg(gateway);
+        self.tell(&name).await
+    }
+
+    /// The gateways that have not said for a while that they live.
+    pub(crate) async fn dead(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = redis::cmd("SMEMBERS");
+        names.arg(gateways(&self.database()));
+        let names: Vec<String> = read(self.link.ask(&names).await)?;
+        let mut dead = Vec::new();
+        for name in names {
+            if !self.is_alive(&name).await? {
+                dead.push(name);
+            }
+        }
+        Ok(dead)
+    }
+
+    /// The oldest entries of a gateway's outbox, of one tag.
+    pub(crate) async fn left(&self, gateway: &str, tag: Tag) -> Result<Vec<Left>, StoreError> {
+        let mut range = redis::cmd("XRANGE");
+        range.arg(tag.outbox(gateway)).arg("-").arg("+").arg("COUNT").arg(ENTRIES_MAX);
+        let mut reply = Reply::of(self.link.ask(&range).await.map_err(to_store_error)?, "outbox")?;
+        let mut left = Vec::new();
+        while !reply.is_empty() {
+            let mut item = reply.inner()?;
+            let sent = Sent::new(tag, item.text()?);
+            left.push((sent, item.inner().and_then(|mut fields| sent::entry(&mut fields))));
+        }
+        Ok(left)
+    }
+
+    /// Takes entries that PostgreSQL has out of a gateway's outbox.
+    pub(crate) async fn forget(&self, gateway: &str, sent: &[Sent]) -> Result<(), StoreError> {
+        let mut by_tag: BTreeMap<Tag, Vec<&str>> = BTreeMap::new();
+        for Sent { tag, id } in sent {
+            by_tag.entry(*tag).or_default().push(id);
+        }
+        let commands: Vec<_> = by_tag
+            .into_iter()
+            .map(|(tag, ids)| {
+                let mut command = redis::cmd("XDEL");
+                command.arg(tag.outbox(gateway)).arg(ids);
+                command
+            })
+            .collect();
+        try_join_all(commands.iter().map(|command| self.tell(command))).await.map(drop)
+    }
+
+    /// Forgets a gateway whose outbox is empty; whether it was.
+    pub(crate) async fn bid_farewell(&self, gateway: &str) -> Result<bool, StoreError> {
+        let is_empty = try_join_all(Tag::all().map(|tag| self.is_forgotten(gateway, tag))).await?;
+        if is_empty.contains(&false) {
+            return Ok(false);
+        }
+        let mut name = redis::cmd("SREM");
+        name.arg(gateways(&self.database())).arg(gateway);
+        self.tell(&name).await?;
+        if self.is_alive(gateway).await? {
+            let mut name = redis::cmd("SADD");
+            name.arg(gateways(&self.database())).arg(gateway);
+            self.tell(&name).await?;
+        }
+        Ok(true)
+    }
+
+    async fn is_alive(&self, gateway: &str) -> Result<bool, StoreError> {
+        let mut alive = redis::cmd("EXISTS");
+        alive.arg(layout::alive(gateway));
+        Ok(read::<u32>(self.link.ask(&alive).await)? > 0)
+    }
+
+    async fn is_forgotten(&self, gateway: &str, tag: Tag) -> Result<bool, StoreError> {
+        let call = Call::new(&FAREWELL, vec![tag.outbox(gateway)], self.options.now()).with("");
+        let mut reply = Reply::of(self.link.call(&call).await?, FAREWELL.verb)?;
+        let _now: i64 = reply.number()?;
+        Ok(reply.text()? == "1")
+    }
+
+    async fn tell(&self, command: &redis::Cmd) -> Result<(), StoreError> {
+        self.link.ask(command).await.map(drop).map_err(to_store_error)
+    }
+}
+
+fn read<T: FromRedisValue>(value: Result<Value, redis::RedisError>) -> Result<T, StoreError> {
+    redis::from_redis_value(value.map_err(to_store_error)?).map_err(|_| unexpected("outbox"))
+}

@@ -1,0 +1,128 @@
+//! Writes to PostgreSQL what the outbox holds. Memory is the source; what has gathered while a batch was on its way is the
+//! next one, so that a claim and its completion are often one write.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use oncegate_core::{ErrorKind, Fence, RecordDigest, StoreError};
+use tokio::time::sleep;
+
+use super::{
+    super::{Tiers, mode},
+    Kept,
+};
+use crate::{
+    entry::Entry,
+    observer::Event,
+    postgres::{Applied, is_poison},
+};
+
+/// How long the first entry waits for others: for PostgreSQL many rows are little more work than one.
+const GATHER: Duration = Duration::from_millis(4);
+
+/// How many entries are written at once, in some transactions.
+const ENTRIES_MAX: usize = 1024;
+
+/// Before what failed is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Drains until the store is dropped.
+pub(in super::super) fn start(tiers: &Arc<Tiers>) {
+    let (outbox, tiers) = (Arc::clone(&tiers.outbox), Arc::downgrade(tiers));
+    tokio::spawn(async move {
+        loop {
+            outbox.wake.notified().await;
+            // Held from now on: what the store was told is still written when it is dropped.
+            let Some(tiers) = tiers.upgrade() else { return };
+            sleep(GATHER).await;
+            while let Some(failed) = run_once(&tiers).await {
+                sleep(if failed > 0 { PAUSE } else { GATHER }).await;
+            }
+        }
+    });
+}
+
+/// Says how much is held, closes the outbox when PostgreSQL falls behind, and has new keys wait until it has not.
+pub(in super::super) fn watch(tiers: &Arc<Tiers>) {
+    let pause = (tiers.options.outbox_limit / 8).clamp(Duration::from_millis(10), Duration::from_millis(500));
+    let tiers = Arc::downgrade(tiers);
+    tokio::spawn(async move {
+        loop {
+            sleep(pause).await;
+            let Some(tiers) = tiers.upgrade() else { return };
+            tiers.outbox.tell();
+            // For what was postponed.
+            tiers.outbox.wake();
+            if tiers.outbox.lags(tiers.options.outbox_limit) {
+                mode::close(&tiers, "PostgreSQL is too far behind").await;
+            }
+            mode::keep_quiet(&tiers).await;
+        }
+    });
+}
+
+/// Writes a batch; how many of it failed, or `None` if there was none. What somebody has locked is tried again later, and
+/// holds up nothing.
+async fn run_once(tiers: &Arc<Tiers>) -> Option<usize> {
+    let batch = tiers.outbox.held().oldest(ENTRIES_MAX);
+    if batch.is_empty() {
+        tiers.outbox.tell();
+        return None;
+    }
+    let applied = join_all(batch.iter().map(|kept| apply(tiers, &kept.entry))).await;
+    let mut sent = Vec::new();
+    let mut failed = 0;
+    for (Kept { entry, number }, applied) in batch.iter().zip(applied) {
+        match applied {
+            Ok(Applied::Done | Applied::Stale | Applied::SetAside) => {
+                sent.extend(tiers.outbox.applied(entry.record, *number));
+            }
+            Ok(Applied::Held) => tiers.outbox.postpone(entry.record),
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "an entry of the outbox has to wait");
+                failed += 1;
+            }
+        }
+    }
+    forget(tiers, sent);
+    Some(failed)
+}
+
+/// Takes what PostgreSQL has out of our streams. What could not be is applied once more by whoever finds it there.
+pub(in super::super) fn forget(tiers: &Arc<Tiers>, sent: Vec<crate::redis::front::Sent>) {
+    if sent.is_empty() {
+        return;
+    }
+    let tiers = Arc::clone(tiers);
+    tokio::spawn(async move { tiers.tell("forget", tiers.front.forget(&tiers.outbox.name, &sent)).await });
+}
+
+/// Has PostgreSQL write an entry, or set it aside if it cannot be written.
+pub(in super::super) async fn apply(tiers: &Tiers, entry: &Entry) -> Result<Applied, StoreError> {
+    let error = match tiers.back.apply(entry.clone()).await {
+        Err(error) if is_poison(&error) => error,
+        Ok(Applied::Stale) if entry.completion.is_some() => {
+            // Somebody else has ended the record, or its life is over: what the front says of it PostgreSQL does not.
+            tracing::warn!(record = entry.record.short(), "a completion in the outbox came too late");
+            tiers.distrust(entry.record, Some(Fence::new(entry.fence.get() + 1))).await;
+            return Ok(Applied::Stale);
+        }
+        applied => return applied,
+    };
+    let reason = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    let reason: Vec<_> = reason.map(ToString::to_string).collect();
+    tiers.register.set_aside(entry, &reason.join(": ")).await?;
+    tracing::error!(
+        record = entry.record.short(),
+        error = &error as &dyn std::error::Error,
+        "an entry of the outbox cannot be applied and was set aside"
+    );
+    tiers.options.back.observer.observe(&Event::Poison);
+    Ok(Applied::SetAside)
+}
+
+/// What waits for an entry that cannot be written just now is told. It was not applied itself.
+pub(in super::super) fn held(record: RecordDigest) -> StoreError {
+    let text = format!("record {} is locked by another transaction", record.short());
+    StoreError::new(ErrorKind::Unavailable, text).unapplied()
+}

@@ -1,0 +1,122 @@
+//! The entries of an outbox, one for each record, in the order in which they came.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use oncegate_core::RecordDigest;
+use tokio::time::Instant;
+
+use super::Kept;
+use crate::{entry::Entry, redis::front::Sent};
+
+// === types ===
+
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    entries: HashMap<RecordDigest, Place>,
+    /// The records by their places: a record whose entry changes keeps its place until what was there is drained.
+    order: BTreeMap<u64, RecordDigest>,
+    /// The last number that was given: of a place, or of a state.
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    place: u64,
+    /// Since when the oldest of it waits, and since when it is what it is now.
+    since: Instant,
+    changed: Instant,
+    entry: Entry,
+    /// Of the state that it has now.
+    number: u64,
+    sent: Vec<Sent>,
+    /// Somebody has locked its record in PostgreSQL: until then it is not tried again.
+    postponed: Option<Instant>,
+}
+
+/// For how long.
+const POSTPONED: Duration = Duration::from_secs(1);
+
+// === impl Held ===
+
+impl Held {
+    pub(super) fn keep(&mut self, entry: Entry, sent: Sent) {
+        let now = Instant::now();
+        self.last += 1;
+        let (last, record) = (self.last, entry.record);
+        let Some(place) = self.entries.remove(&record) else {
+            let place =
+                Place { place: last, since: now, changed: now, entry, number: last, sent: vec![sent], postponed: None };
+            self.order.insert(last, record);
+            self.entries.insert(record, place);
+            return;
+        };
+        let mut place = Place { entry: place.entry.merged(entry), changed: now, number: last, ..place };
+        place.sent.push(sent);
+        self.entries.insert(record, place);
+    }
+
+    pub(super) fn of(&self, record: RecordDigest) -> Option<Kept> {
+        self.entries.get(&record).map(Place::kept)
+    }
+
+    /// The oldest ones that are due, at most so many.
+    pub(super) fn oldest(&self, count: usize) -> Vec<Kept> {
+        let now = Instant::now();
+        let places = self.order.values().filter_map(|record| self.entries.get(record));
+        places.filter(|place| place.postponed.is_none_or(|until| until <= now)).take(count).map(Place::kept).collect()
+    }
+
+    pub(super) fn postpone(&mut self, record: RecordDigest) {
+        if let Some(place) = self.entries.get_mut(&record) {
+            place.postponed = Some(Instant::now() + POSTPONED);
+        }
+    }
+
+    pub(super) fn applied(&mut self, record: RecordDigest, number: u64) -> Vec<Sent> {
+        let Some(mut place) = self.entries.remove(&record) else { return Vec::new() };
+        self.order.remove(&place.place);
+        if place.number == number {
+            return place.sent;
+        }
+        // What came meanwhile goes to the end.
+        self.last += 1;
+        (place.place, place.since) = (self.last, place.changed);
+        self.order.insert(place.place, record);
+        self.entries.insert(record, place);
+        Vec::new()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn has_claims(&self) -> bool {
+        self.entries.values().any(|place| place.entry.claim.is_some())
+    }
+
+    /// How long the oldest has waited, but for those of which PostgreSQL has said that they must.
+    pub(super) fn lag(&self) -> Duration {
+        let mut places = self.order.values().filter_map(|record| self.entries.get(record));
+        places.find(|place| place.postponed.is_none()).map_or(Duration::ZERO, |place| place.since.elapsed())
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The last number up to which nothing is left.
+    pub(super) fn drained(&self) -> u64 {
+        self.order.keys().next().map_or(self.last, |first| first - 1)
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn kept(&self) -> Kept {
+        Kept { entry: self.entry.clone(), number: self.number }
+    }
+}

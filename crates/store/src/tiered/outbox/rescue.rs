@@ -1,0 +1,120 @@
+//! Drains the outboxes of gateways that died.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::future::{join_all, try_join_all};
+use oncegate_core::{RecordDigest, StoreError};
+use tokio::time::sleep;
+
+use super::{super::Tiers, drain};
+use crate::{
+    entry::Entry,
+    postgres::Applied,
+    redis::front::{ENTRIES_MAX, Left, Sent, Tag},
+};
+
+/// How often the dead are looked for.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How many tags are read at once.
+const TAGS_MAX: usize = 16;
+
+/// For how long a gateway is believed to live that has said so.
+const LIFE: Duration = Duration::from_secs(3);
+
+/// Looks for them until the store is dropped, and says all the while that this gateway lives: also while PostgreSQL cannot be
+/// asked, without which nobody is drained.
+pub(in super::super) fn start(tiers: &Arc<Tiers>) {
+    again_and_again(tiers, |tiers| async move { greet(&tiers).await });
+    again_and_again(tiers, |tiers| async move { run_once(&tiers).await });
+}
+
+fn again_and_again<F>(tiers: &Arc<Tiers>, duty: impl Fn(Arc<Tiers>) -> F + Send + 'static)
+where
+    F: Future<Output = Result<(), StoreError>> + Send,
+{
+    let tiers = Arc::downgrade(tiers);
+    tokio::spawn(async move {
+        loop {
+            sleep(PAUSE).await;
+            let Some(tiers) = tiers.upgrade() else { return };
+            if !(tiers.is_gateway() && tiers.mode.was_ever_open()) {
+                continue;
+            }
+            if let Err(error) = duty(tiers).await {
+                tracing::debug!(error = &error as &dyn std::error::Error, "the dead could not be looked for");
+            }
+        }
+    });
+}
+
+/// Says that this gateway lives, so that nobody else drains its outbox, and somebody does should it die.
+pub(in super::super) async fn greet(tiers: &Tiers) -> Result<(), StoreError> {
+    tiers.front.greet(&tiers.outbox.name, LIFE).await
+}
+
+async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
+    for gateway in tiers.front.dead().await? {
+        let count = drain_of(tiers, &gateway).await?;
+        // Not of one where something is left that somebody has locked, or nobody can read.
+        if tiers.front.bid_farewell(&gateway).await? {
+            tracing::warn!(gateway, count, "the outbox of a gateway that died is drained");
+        }
+    }
+    Ok(())
+}
+
+/// Drains a gateway's outbox; how many entries there were.
+async fn drain_of(tiers: &Tiers, gateway: &str) -> Result<usize, StoreError> {
+    let mut count = 0;
+    let tags: Vec<Tag> = Tag::all().collect();
+    for tags in tags.chunks(TAGS_MAX) {
+        let counts = tags.iter().map(|tag| drain_tag(tiers, gateway, *tag));
+        count += try_join_all(counts).await?.into_iter().sum::<usize>();
+    }
+    Ok(count)
+}
+
+async fn drain_tag(tiers: &Tiers, gateway: &str, tag: Tag) -> Result<usize, StoreError> {
+    let mut count = 0;
+    loop {
+        let left = tiers.front.left(gateway, tag).await?;
+        let is_last = left.len() < ENTRIES_MAX;
+        let newest = newest(left);
+        let applied = join_all(newest.iter().map(|(entry, _)| drain::apply(tiers, entry))).await;
+        let mut done = Vec::new();
+        for ((_, sent), applied) in newest.into_iter().zip(applied) {
+            match applied? {
+                Applied::Done | Applied::Stale | Applied::SetAside => done.extend(sent),
+                Applied::Held => {}
+            }
+        }
+        tiers.front.forget(gateway, &done).await?;
+        count += done.len();
+        if is_last || done.is_empty() {
+            return Ok(count);
+        }
+    }
+}
+
+/// What counts of them, one for each record, with the places of all that it stands for. What cannot be read is left where it
+/// is: another version may have written it.
+fn newest(left: Vec<Left>) -> Vec<(Entry, Vec<Sent>)> {
+    let mut newest: HashMap<RecordDigest, (Entry, Vec<Sent>)> = HashMap::new();
+    for (sent, entry) in left {
+        match entry {
+            Ok(entry) => {
+                let (merged, mut places) = match newest.remove(&entry.record) {
+                    Some((other, places)) => (other.merged(entry), places),
+                    None => (entry, Vec::new()),
+                };
+                places.push(sent);
+                newest.insert(merged.record, (merged, places));
+            }
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "an entry of an outbox cannot be read");
+            }
+        }
+    }
+    newest.into_values().collect()
+}

@@ -1,0 +1,230 @@
+//! The front lost or stopped with an outbox that is not drained; gateways that die with theirs.
+
+use oncegate_core::{Claim, ErrorKind, Lease, Store, Written};
+use oncegate_store::tiered::Options;
+
+use super::{
+    super::{
+        front::{execute, is_replayed, other_body},
+        load,
+        place::{Place, acquire, until},
+    },
+    calm, hasty, hold_back, is_in_flight, let_go, open,
+};
+use crate::fixture::{repeat, request, response};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_has_in_flight_another_refuses_also_if_the_front_lost_it_or_is_stopped_before_it_is_drained() {
+    let place = Place::start().await.with_outbox();
+    let (first, second) = (open(&place, hasty()).await, open(&place, hasty()).await);
+    let (lost, stopped) = (request("lost"), request("stopped"));
+    hold_back(&place).await;
+    let lease = acquire(&first, &lost).await;
+    assert!(is_in_flight(&second, &lost).await);
+    place.flush().await;
+    assert!(!is_in_flight(&second, &lost).await, "nobody can tell");
+    let_go(&place).await;
+    until("it is in flight", async || is_in_flight(&second, &lost).await).await;
+    assert_eq!(first.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    assert!(is_replayed(&second, &lost).await);
+
+    for store in [&first, &second] {
+        until("the outbox is open again", async || store.has_outbox()).await;
+    }
+    hold_back(&place).await;
+    let lease = acquire(&first, &stopped).await;
+    place.redis.lock().await.pause();
+    // More than it takes until the front is left alone.
+    for _ in 0..6 {
+        assert!(!is_in_flight(&second, &stopped).await, "nobody can tell");
+    }
+    let_go(&place).await;
+    until("it is in flight", async || is_in_flight(&second, &stopped).await).await;
+    assert_eq!(first.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    place.redis.lock().await.resume();
+    until("it is replayed", async || is_replayed(&second, &stopped).await).await;
+}
+
+/// Acquires keys in a gateway that dies then, with all of them in its outbox, the first one completed.
+async fn die_with(place: &Place, options: Options, keys: &[&str]) {
+    let (place, keys) = (place.clone(), keys.iter().map(|key| request(key)).collect::<Vec<_>>());
+    let dying = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let store = open(&place, options).await;
+            hold_back(&place).await;
+            let mut leases: Vec<Lease> = Vec::new();
+            for key in &keys {
+                leases.push(acquire(&store, key).await);
+            }
+            assert_eq!(store.complete(&leases[0], &response(201)).await.unwrap(), Written::Done);
+            // Nothing of it ends in good order.
+            std::mem::forget(store);
+        });
+        runtime.shutdown_background();
+    });
+    dying.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_leaves_that_dies_others_drain_within_ten_seconds() {
+    let place = Place::start().await.with_outbox();
+    let other = open(&place, calm()).await;
+    // Before another database, where nobody knows any of it.
+    let beside = place.beside().await;
+    let stranger = open(&beside, calm()).await;
+    let keys: Vec<_> = (0..40).map(|number| format!("k{number}")).collect();
+    die_with(&place, calm(), &keys.iter().map(|key| &**key).collect::<Vec<_>>()).await;
+    let_go(&place).await;
+    let died = std::time::Instant::now();
+    until("every effect has its row", async || place.count("records").await == 40).await;
+    assert!(died.elapsed() < std::time::Duration::from_secs(10), "{:?}", died.elapsed());
+    assert!(is_replayed(&other, &request("k0")).await);
+    assert!(matches!(other.claim(&repeat(&request("k1"))).await.unwrap(), Claim::InFlight { .. }));
+    until("its outbox is forgotten", async || place.outboxes().await == 2).await;
+    assert_eq!(beside.count("records").await, 0);
+    acquire(&stranger, &request("k0")).await;
+    assert!(other.has_outbox() && stranger.has_outbox(), "neither has taken the other's for its own");
+}
+
+/// What is documented: the front is lost, and with it what a gateway has acknowledged that died before it was drained.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_dies_with_its_gateway_and_with_the_front_is_executed_a_second_time() {
+    let place = Place::start().await.with_outbox();
+    let other = open(&place, hasty()).await;
+    let keys: Vec<_> = (0..20).map(|number| format!("k{number}")).collect();
+    die_with(&place, hasty(), &keys.iter().map(|key| &**key).collect::<Vec<_>>()).await;
+    place.flush().await;
+    let_go(&place).await;
+    let mut again = 0;
+    for key in &keys {
+        until("the key is claimed", async || match other.claim(&repeat(&request(key))).await {
+            Ok(Claim::Acquired(_)) => true,
+            Ok(claim) => panic!("{claim:?}"),
+            Err(_) => false,
+        })
+        .await;
+        again += 1;
+    }
+    eprintln!("{again} of {} keys executed again: with their gateway died all that knew of them", keys.len());
+    assert_eq!(again, keys.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c3_a_front_that_refuses_writes_for_want_of_replicas_acknowledges_nothing() {
+    let place = Place::start().await.with_outbox();
+    let (first, second) = (open(&place, hasty()).await, open(&place, hasty()).await);
+    hold_back(&place).await;
+    let lease = acquire(&first, &request("before")).await;
+    place.tell_redis(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    // It still says so, or nobody can tell.
+    is_in_flight(&second, &request("before")).await;
+    let_go(&place).await;
+    until("it is in flight", async || is_in_flight(&second, &request("before")).await).await;
+    until("it completes", async || first.complete(&lease, &response(201)).await.is_ok()).await;
+    let new = request("new");
+    until("PostgreSQL takes claims", async || matches!(second.claim(&new).await, Ok(Claim::Acquired(_)))).await;
+    assert!(!second.has_outbox());
+    assert!(matches!(first.claim(&repeat(&new)).await.unwrap(), Claim::InFlight { .. }));
+}
+
+/// What ends by Redis's clock ends too early or too late where that is set.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c7_a_front_whose_clock_is_set_forward_or_back_lets_nothing_execute_twice() {
+    let place = Place::start().await.with_outbox();
+    let ahead = place.ahead(std::time::Duration::from_hours(1));
+    let (now, then) = (open(&place, calm()).await, open(&ahead, calm()).await);
+    hold_back(&place).await;
+    let mut leases = Vec::new();
+    for (key, before) in [("forward", &now), ("back", &then)] {
+        leases.push((key, before, acquire(before, &request(key)).await));
+    }
+    let_go(&place).await;
+    for (key, after) in [("forward", &then), ("back", &now)] {
+        until("it is in flight", async || is_in_flight(after, &request(key)).await).await;
+    }
+    for (key, before, lease) in leases {
+        assert_eq!(before.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+        for store in [&now, &then] {
+            assert!(is_replayed(store, &request(key)).await, "{key}");
+        }
+    }
+    assert_eq!(place.count("records").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c76_a_redis_that_is_killed_again_and_again_before_an_outbox_lets_nothing_execute_twice() {
+    load::kill_again_and_again(Place::start().await.with_outbox(), hasty(), 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_postgresql_is_gone_what_an_outbox_has_acknowledged_is_kept() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, calm()).await;
+    let (done, open) = (request("done"), request("open"));
+    hold_back(&place).await;
+    execute(&store, &done).await;
+    let lease = acquire(&store, &open).await;
+    place.postgres.stop();
+    assert!(is_replayed(&store, &done).await);
+    assert_eq!(store.claim(&request("fresh")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    place.postgres.start_again(&[super::super::place::FAST, super::super::place::COUNTING]);
+    let place = place.reconnected().await;
+    let_go(&place).await;
+    until("both have their rows", async || place.count("records").await == 2).await;
+    until("it completes", async || store.complete(&lease, &response(201)).await.is_ok()).await;
+    until("both are completed", async || place.count("responses").await == 2).await;
+    assert!(is_replayed(&store, &open).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c80_a_fresh_store_tells_other_bodies_apart_before_anything_is_drained() {
+    let place = Place::start().await.with_outbox();
+    let (first, second) = (open(&place, calm()).await, open(&place, calm()).await);
+    hold_back(&place).await;
+    execute(&first, &request("k")).await;
+    for _ in 0..2 {
+        assert!(matches!(second.claim(&other_body(&request("k"))).await.unwrap(), Claim::Mismatch(_)));
+        assert!(is_replayed(&second, &request("k")).await);
+    }
+    let_go(&place).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_front_holds_of_the_dead_is_known_to_who_asks_before_it_is_drained() {
+    let place = Place::start().await.with_outbox();
+    let other = open(&place, calm()).await;
+    die_with(&place, calm(), &["done", "open"]).await;
+    // What is in flight is not believed any more, and its lease goes on.
+    place.clock.advance(std::time::Duration::from_secs(10));
+    let_go(&place).await;
+    assert!(is_in_flight(&other, &request("open")).await);
+    assert!(is_replayed(&other, &request("done")).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_left_that_died_is_not_new_after_its_outbox_was_closed_and_the_front_begins_anew() {
+    let place = Place::start().await.with_outbox();
+    let other = open(&place, hasty()).await;
+    die_with(&place, hasty(), &["done", "open"]).await;
+    let before = other.generation();
+    place.sql("UPDATE oncegate.front SET name = gen_random_uuid()").await;
+    until("the front begins anew", async || other.generation() != before).await;
+    until("PostgreSQL takes claims", async || other.claim(&request("new")).await.is_ok()).await;
+    for key in ["done", "open"] {
+        assert!(!is_in_flight(&other, &request(key)).await, "nobody can tell");
+    }
+    let_go(&place).await;
+    until("it is in flight", async || is_in_flight(&other, &request("open")).await).await;
+    assert!(is_replayed(&other, &request("done")).await);
+}
+
+/// The gateways that opened it are gone; the one that comes has never reached the front.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outbox_is_closed_by_who_never_reached_its_front() {
+    let place = Place::start().await.with_outbox();
+    drop(open(&place, hasty()).await);
+    place.redis.lock().await.kill();
+    let store = place.open_with(hasty()).await;
+    until("PostgreSQL takes claims", async || store.claim(&request("new")).await.is_ok()).await;
+}

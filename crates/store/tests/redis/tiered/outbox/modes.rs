@@ -1,0 +1,216 @@
+//! Who says that a key is new, when that changes, and what cannot be drained.
+
+use std::{sync::Arc, time::Instant};
+
+use oncegate_core::{Backend, Claim, Note, Policy, Seen, Store, Written};
+use oncegate_store::tiered::TieredStore;
+
+use super::{
+    super::{
+        front::{execute, is_replayed},
+        place::{PATIENCE, Place, acquire, until},
+    },
+    calm, hasty, hold_back, hurried, is_in_flight, let_go, open,
+};
+use crate::{
+    fixture::{repeat, request, response},
+    server::Cluster,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outbox_is_closed_for_all_when_the_front_lost_its_data_and_opened_again() {
+    let place = Place::start().await.with_outbox();
+    let (first, second) = (open(&place, hasty()).await, open(&place, hasty()).await);
+    place.forget_asked().await;
+    execute(&first, &request("before")).await;
+    first.drained().await;
+    assert_eq!((place.asked("claim_batch").await, place.asked("complete_batch").await), (0, 0));
+
+    place.flush().await;
+    first.claim(&request("lost")).await.unwrap_err();
+    assert!(!first.has_outbox());
+    // It believes that the outbox is open, and is put right.
+    second.claim(&request("lost")).await.unwrap_err();
+    // However often: PostgreSQL answers, and is not left alone for what it says.
+    for number in 0..8 {
+        first.claim(&request(&format!("lost{number}"))).await.unwrap_err();
+    }
+    assert!(is_replayed(&first, &request("before")).await && is_replayed(&second, &request("before")).await);
+    until("PostgreSQL takes claims", async || first.claim(&request("lost")).await.is_ok()).await;
+    assert!(!first.has_outbox());
+    for store in [&first, &second] {
+        until("the outbox is open again", async || store.has_outbox()).await;
+        assert!(matches!(store.claim(&repeat(&request("lost"))).await.unwrap(), Claim::InFlight { .. }));
+    }
+    place.forget_asked().await;
+    execute(&second, &request("after")).await;
+    assert_eq!(place.asked("claim_batch").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outbox_that_cannot_be_drained_in_time_is_closed_and_new_keys_wait_for_what_it_holds() {
+    let place = Place::start().await.with_outbox();
+    let (first, second) = (open(&place, hasty()).await, open(&place, hasty()).await);
+    hold_back(&place).await;
+    acquire(&first, &request("held")).await;
+    until("it is closed", async || !first.has_outbox()).await;
+    // However long: by itself it would end after two seconds.
+    let closed = Instant::now();
+    while closed.elapsed() < hasty().quiet() * 5 / 4 {
+        second.claim(&request("new")).await.unwrap_err();
+    }
+    let_go(&place).await;
+    until("PostgreSQL takes claims", async || second.claim(&request("new")).await.is_ok()).await;
+    assert!(is_in_flight(&second, &request("held")).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gateway_that_was_started_last_says_whether_there_is_an_outbox() {
+    let place = Place::start().await;
+    let with = open(&place.clone().with_outbox(), hasty()).await;
+    acquire(&with, &request("front")).await;
+    let without = place.open_with(hasty()).await;
+    assert!(!without.has_outbox());
+    until("new keys are claimed", async || without.claim(&request("back")).await.is_ok()).await;
+    until("the other one sees it", async || !with.has_outbox()).await;
+    assert!(matches!(with.claim(&repeat(&request("back"))).await.unwrap(), Claim::InFlight { .. }));
+    assert!(matches!(without.claim(&repeat(&request("front"))).await.unwrap(), Claim::InFlight { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c75_a_front_that_may_evict_has_no_outbox() {
+    let place = Place::start_with(&["--maxmemory-policy allkeys-lru"]).await.with_outbox();
+    let store = place.open_with(hasty()).await;
+    assert!(store.generation().is_some() && !store.has_outbox());
+    place.forget_asked().await;
+    acquire(&store, &request("k")).await;
+    assert_eq!(place.asked("claim_batch").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_cannot_be_applied_is_set_aside_alone() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, calm()).await;
+    place.sql("ALTER TABLE oncegate.records ADD CONSTRAINT antidote CHECK (key <> 'poison')").await;
+    for key in ["k1", "poison", "k2"] {
+        acquire(&store, &request(key)).await;
+    }
+    until("it is set aside", async || place.count("poison").await == 1).await;
+    store.drained().await;
+    assert_eq!(place.count("records").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_released_or_purged_does_not_rise_from_a_stream() {
+    let place = Place::start().await.with_outbox();
+    let (store, other) = (open(&place, calm()).await, open(&place, calm()).await);
+    hold_back(&place).await;
+    let lease = acquire(&store, &request("released")).await;
+    execute(&store, &request("purged")).await;
+    let streams = place.streams().await;
+    assert_eq!(streams.len(), 3);
+    let_go(&place).await;
+    let (record, _) = other.get(request("purged").id.digest()).await.unwrap().unwrap();
+    assert_eq!(store.release(&lease).await.unwrap(), Written::Done);
+    let note = Note::new("ada", "wrong").unwrap();
+    assert_eq!(other.purge(Seen::of(&record), &note).await.unwrap(), Written::Done);
+    // As if its gateway had died before it took them away.
+    place.leave(&streams, "dead").await;
+    until("they are drained", async || place.outboxes().await == 2).await;
+    assert_eq!(place.count("records").await, 0);
+    for key in ["released", "purged"] {
+        acquire(&other, &repeat(&request(key))).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_has_outboxes_too() {
+    let (place, cluster) = (Place::start().await, Cluster::start().await);
+    let place = place.behind(&cluster.address()).with_outbox();
+    let store = open(&place, calm()).await;
+    place.forget_asked().await;
+    for number in 0..20 {
+        execute(&store, &request(&format!("k{number}"))).await;
+    }
+    store.drained().await;
+    assert_eq!((place.count("responses").await, place.asked("claim_batch").await), (20, 0));
+}
+
+/// What all claims share, and whoever opens an outbox has alone.
+const CLAIMS: &str = "8027507411065663352";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outbox_is_opened_after_the_claims_that_have_seen_it_closed() {
+    let place = Place::start().await.with_outbox();
+    place.sql(&format!("SELECT pg_advisory_lock_shared({CLAIMS})")).await;
+    let store = place.open_with(calm()).await;
+    assert!(!store.has_outbox());
+    acquire(&store, &request("k")).await;
+    place
+        .sql(&format!("SELECT pg_advisory_unlock_shared({CLAIMS}); UPDATE oncegate.front SET turn_until = now()"))
+        .await;
+    until("the outbox is open", async || store.has_outbox()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgresql_completes_what_it_was_asked_of_before_and_what_it_would_know_of_too_late() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, calm()).await;
+    let (extended, late) = (acquire(&store, &request("extended")).await, acquire(&store, &request("late")).await);
+    assert_eq!(store.extend(&extended, extended.length).await.unwrap(), Written::Done);
+    place.forget_asked().await;
+    assert_eq!(store.complete(&extended, &response(201)).await.unwrap(), Written::Done);
+    assert_eq!(place.asked("complete_batch").await, 1);
+    // Less is left of the lease than PostgreSQL may be behind.
+    place.clock.advance(late.length - PATIENCE / 2);
+    assert_eq!(store.complete(&late, &response(201)).await.unwrap(), Written::Done);
+    assert_eq!(place.asked("complete_batch").await, 2);
+    for key in ["extended", "late"] {
+        assert!(is_replayed(&store, &request(key)).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_somebody_has_locked_is_drained_later_and_holds_up_nothing() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, hurried()).await;
+    let lease = acquire(&store, &request("locked")).await;
+    store.drained().await;
+    place.sql("BEGIN; SELECT FROM oncegate.records FOR UPDATE").await;
+    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    let begun = Instant::now();
+    let mut number = 0;
+    // Longer than an outbox may lag.
+    while begun.elapsed() < hurried().outbox_limit * 3 / 2 {
+        acquire(&store, &request(&format!("k{number}"))).await;
+        number += 1;
+        until("the others are drained", async || place.records_but_for("locked").await == number).await;
+    }
+    place.sql("COMMIT").await;
+    store.drained().await;
+    assert_eq!(place.count("responses").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgresql_has_what_its_backend_completes_and_drops_what_the_front_says_too_late() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, calm()).await;
+    let mut own = request("own");
+    own.policy = Arc::new(Policy::gateway(Backend::Transactional));
+    hold_back(&place).await;
+    // Not even then is it executed before PostgreSQL has it.
+    store.claim(&own).await.unwrap_err();
+    let lease = acquire(&store, &request("late")).await;
+    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    let buried = "INSERT INTO oncegate.graves SELECT ($1)::uuid, $2, now() + interval '1 h'";
+    let buried = buried.replace("$1", &format!("'{}'", lease.record)).replace("$2", &lease.fence.get().to_string());
+    place.sql(&buried).await;
+    let_go(&place).await;
+    store.drained().await;
+    until("it is replayed no more", async || !is_known(&store, "late").await).await;
+}
+
+/// Whether somebody has completed it; else it is claimed.
+async fn is_known(store: &TieredStore, key: &str) -> bool {
+    matches!(store.claim(&repeat(&request(key))).await, Ok(Claim::Completed(_)))
+}
