@@ -1,6 +1,9 @@
 //! Who says that a key is new, when that changes, and what cannot be drained.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use oncegate_core::{Backend, Claim, Note, Policy, Seen, Store, Written};
 use oncegate_store::tiered::TieredStore;
@@ -98,6 +101,9 @@ async fn an_entry_that_cannot_be_applied_is_set_aside_alone() {
     until("it is set aside", async || place.count("poison").await == 1).await;
     store.drained().await;
     assert_eq!(place.count("records").await, 2);
+    // What is in flight is not believed any more, and executed by nobody else all the same.
+    place.clock.advance(Duration::from_secs(10));
+    store.claim(&repeat(&request("poison"))).await.unwrap_err();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
