@@ -68,7 +68,7 @@ use self::{
 };
 #[cfg(feature = "redis")]
 pub(crate) use self::{
-    outbox::{Applied, Drawn, Known, is_poison},
+    outbox::{Applied, Drawn, Known, is_poison, is_refused},
     write::Times,
 };
 #[cfg(feature = "redis")]

@@ -213,10 +213,21 @@ fn claim_columns<'a>(batch: &[&'a Apply]) -> Vec<Parameter<'a>> {
 
 /// Whether this entry fails for what it is, and will whenever it is tried.
 pub(crate) fn is_poison(error: &StoreError) -> bool {
-    let refused = std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<std::sync::Arc<tokio_postgres::Error>>())
-        .and_then(|error| error.code());
     // 22: data, 23: constraints, 54: limits.
-    error.kind() == ErrorKind::Collision
-        || refused.is_some_and(|code| ["22", "23", "54"].iter().any(|class| code.code().starts_with(class)))
+    error.kind() == ErrorKind::Collision || is_of(error, &["22", "23", "54"])
+}
+
+/// Whether PostgreSQL was asked, and refuses this entry for a reason that does not pass by itself, as far as is known.
+pub(crate) fn is_refused(error: &StoreError) -> bool {
+    // 08: connections, 25: read only, 40: rolled back, 53: resources, 55 and 57: busy or stopping.
+    code(error).is_some() && !is_of(error, &["08", "25", "40", "53", "55", "57"])
+}
+
+fn is_of(error: &StoreError, classes: &[&str]) -> bool {
+    code(error).is_some_and(|code| classes.iter().any(|class| code.code().starts_with(class)))
+}
+
+fn code(error: &StoreError) -> Option<&tokio_postgres::error::SqlState> {
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<std::sync::Arc<tokio_postgres::Error>>()?.code()
 }

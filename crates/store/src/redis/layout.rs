@@ -14,7 +14,7 @@ pub(crate) struct Tag(u8);
 // === impl Tag ===
 
 impl Tag {
-    pub(super) fn of(record: RecordDigest) -> Self {
+    pub(crate) fn of(record: RecordDigest) -> Self {
         let [first, ..] = *record.as_bytes();
         Self(first)
     }

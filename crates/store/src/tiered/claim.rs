@@ -36,7 +36,7 @@ enum Asked {
     /// PostgreSQL is to be asked, and the front to be told.
     Placed(Token),
     /// PostgreSQL is to be asked, and there is no front.
-    Without,
+    Without { has_failed: bool },
 }
 
 /// How often a claim begins anew: its token was taken away, or the mode was another one. Each time something was written.
@@ -52,15 +52,15 @@ pub(super) async fn claim(tiers: &Arc<Tiers>, request: &ClaimRequest) -> Result<
     // Something is left for the answer's own way.
     let until = Instant::now() + tiers.options.timeout * 9 / 10;
     for _ in 0..ROUNDS_MAX {
-        let mut token = match ask_front(tiers, request, until).await {
+        let (mut token, has_failed) = match ask_front(tiers, request, until).await {
             Asked::Answer(claim) => return Ok(claim),
-            Asked::Placed(token) => Some(token),
-            Asked::Without => None,
+            Asked::Placed(token) => (Some(token), false),
+            Asked::Without { has_failed } => (None, has_failed),
         };
         if token.as_ref().is_some_and(|token| token.was_taken) {
             // However long ago that was: PostgreSQL judges what it knows.
-            let settled = tiers.settle(request.id.digest(), Closing::No).await;
-            settled.flatten().map_err(StoreError::unapplied)?;
+            let settling = async { tiers.settle(request.id.digest(), Closing::No).await.flatten() };
+            tiers.back_breaker.run(until, settling).await.map_err(StoreError::unapplied)?;
         }
         if let Some(placed) = token.as_mut().filter(|_| tiers.mode.is_open()) {
             match take::claim(tiers, &placed.look, request, until).await? {
@@ -87,7 +87,7 @@ pub(super) async fn claim(tiers: &Arc<Tiers>, request: &ClaimRequest) -> Result<
                 }
                 return Ok(claim);
             }
-            Judged::Elsewhere => elsewhere(tiers, token).await?,
+            Judged::Elsewhere => elsewhere(tiers, token, has_failed).await?,
             Judged::Quiet => return Err(Judged::quiet()),
         }
     }
@@ -96,9 +96,9 @@ pub(super) async fn claim(tiers: &Arc<Tiers>, request: &ClaimRequest) -> Result<
 }
 
 /// PostgreSQL says that the front is to take the claim, which has not tried to, or found something else a moment ago.
-async fn elsewhere(tiers: &Arc<Tiers>, token: Option<Token>) -> Result<(), StoreError> {
+async fn elsewhere(tiers: &Arc<Tiers>, token: Option<Token>, has_failed: bool) -> Result<(), StoreError> {
     let Some(mut token) = token else {
-        if tiers.generation.get().is_none() || tiers.front_breaker.is_open() || tiers.mode.missed() {
+        if tiers.generation.get().is_none() || tiers.front_breaker.is_open() || has_failed && tiers.mode.missed() {
             mode::close(tiers, "the front cannot be reached").await;
         }
         let text = "new keys are claimed by way of the front, which cannot be asked";
@@ -113,7 +113,7 @@ async fn elsewhere(tiers: &Arc<Tiers>, token: Option<Token>) -> Result<(), Store
 
 /// Looks until there is an answer, or it is this claim's turn to ask PostgreSQL.
 async fn ask_front(tiers: &Arc<Tiers>, request: &ClaimRequest, until: Instant) -> Asked {
-    let Some(generation) = tiers.generation.get() else { return Asked::Without };
+    let Some(generation) = tiers.generation.get() else { return Asked::Without { has_failed: false } };
     let look = Look { record: request.id.digest(), generation, token: Owner::random() };
     let mut token = Token { tiers: Arc::clone(tiers), look, is_left: true, was_taken: false };
     let patience = Instant::now() + tiers.options.wait;
@@ -134,7 +134,7 @@ async fn ask_front(tiers: &Arc<Tiers>, request: &ClaimRequest, until: Instant) -
             }
             Ok(Looked::Absent) => {
                 token.is_left = false;
-                return Asked::Without;
+                return Asked::Without { has_failed: false };
             }
             Ok(Looked::Held(left)) if Instant::now() >= patience => {
                 token.is_left = false;
@@ -147,7 +147,7 @@ async fn ask_front(tiers: &Arc<Tiers>, request: &ClaimRequest, until: Instant) -
             // The token may stand all the same.
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "the front was asked in vain");
-                return Asked::Without;
+                return Asked::Without { has_failed: true };
             }
         }
     }

@@ -77,7 +77,7 @@ pub(super) async fn look(tiers: &Tiers) -> Result<(), StoreError> {
         return Ok(());
     };
     tiers.front.stand_before(&registered.database);
-    tiers.mode.note(registered.epoch, registered.sentinel);
+    tiers.mode.note(&registered.generation, registered.epoch, registered.sentinel);
     if tiers.is_gateway() && registered.is_closing {
         tiers.register.keep_quiet(false).await?;
     }

@@ -27,8 +27,10 @@ pub(super) struct Mode {
     switching: tokio::sync::Mutex<()>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Seen {
+    /// PostgreSQL's part of the generation: another PostgreSQL, or an earlier state of it, counts anew.
+    origin: String,
     /// How often an outbox was opened or closed.
     epoch: i64,
     /// Of the outbox that is open.
@@ -45,13 +47,12 @@ const MISSED_MAX: u32 = 4;
 impl Mode {
     /// Whether an outbox is open and this gateway may use it.
     pub(super) fn is_open(&self) -> bool {
-        let Seen { sentinel, is_known, .. } = self.seen();
-        sentinel.is_some() && is_known
+        self.seen(|seen| seen.sentinel.is_some() && seen.is_known)
     }
 
     /// Whether one was ever open: then something may be left of it.
     pub(super) fn was_ever_open(&self) -> bool {
-        self.seen().epoch > 0
+        self.seen(|seen| seen.epoch > 0)
     }
 
     /// The front was to take a claim and did not answer; whether that is enough.
@@ -64,20 +65,22 @@ impl Mode {
         self.missed.store(0, Ordering::Relaxed);
     }
 
-    fn seen(&self) -> Seen {
-        *self.seen.read().unwrap_or_else(PoisonError::into_inner)
+    fn seen<T>(&self, of: impl FnOnce(&Seen) -> T) -> T {
+        of(&self.seen.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// PostgreSQL says so. What is heard late counts no more.
-    pub(super) fn note(&self, epoch: i64, sentinel: Option<Uuid>) {
+    pub(super) fn note(&self, origin: &str, epoch: i64, sentinel: Option<Uuid>) {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-        if epoch <= seen.epoch {
+        if origin == seen.origin && epoch <= seen.epoch {
             return;
         }
         if seen.sentinel.is_some() && sentinel.is_none() {
             tracing::warn!(epoch, "the outbox is closed: claims are PostgreSQL's");
         }
-        *seen = Seen { epoch, sentinel, is_known: false };
+        // The others go on knowing this gateway where nothing but the generation has changed.
+        let is_known = seen.is_known && sentinel.is_some() && sentinel == seen.sentinel;
+        *seen = Seen { origin: origin.to_owned(), epoch, sentinel, is_known };
     }
 
     /// PostgreSQL remembers no front.
@@ -92,16 +95,23 @@ impl Mode {
             tracing::info!("the outbox is open: the front takes claims");
         }
     }
+
+    /// Does not use an outbox that somebody else has switched, until PostgreSQL has said what came of it.
+    fn leave(&self, sentinel: Uuid) {
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        if seen.sentinel == Some(sentinel) {
+            seen.is_known = false;
+        }
+    }
 }
 
 // === switching ===
 
 /// Has new keys wait for as long as what was acknowledged here is not in PostgreSQL, also if the front cannot be asked.
 pub(super) async fn keep_quiet(tiers: &Tiers) {
-    let holds = tiers.outbox.holds_claims();
-    if holds && !tiers.mode.is_open() {
-        // Where PostgreSQL cannot be told, nobody claims there either.
-        let _ = tiers.register.keep_quiet(holds).await;
+    // Whether one is open PostgreSQL knows best. Where it cannot be told, nobody claims there either.
+    if tiers.outbox.holds_claims() {
+        let _ = tiers.register.keep_quiet(true).await;
     }
 }
 
@@ -143,7 +153,7 @@ async fn open(tiers: &Tiers, registered: &RegisteredFront) -> Result<(), StoreEr
     rescue::greet(tiers).await?;
     tiers.front.open_outbox(&generation, sentinel).await?;
     if tiers.register.open_outbox(registered.epoch, sentinel).await? {
-        tiers.mode.note(registered.epoch + 1, Some(sentinel));
+        tiers.mode.note(&registered.generation, registered.epoch + 1, Some(sentinel));
         tiers.mode.enter(sentinel);
     }
     Ok(())
@@ -151,17 +161,18 @@ async fn open(tiers: &Tiers, registered: &RegisteredFront) -> Result<(), StoreEr
 
 /// Closes the outbox that is open as far as is known. PostgreSQL is told first; who cannot tell it changes nothing.
 pub(super) async fn close(tiers: &Tiers, why: &'static str) {
-    let Seen { epoch, sentinel: Some(sentinel), .. } = tiers.mode.seen() else { return };
+    let Seen { origin, epoch, sentinel: Some(sentinel), .. } = tiers.mode.seen(Seen::clone) else { return };
     let Ok(_switching) = tiers.mode.switching.try_lock() else { return };
     match tiers.register.close_outbox(sentinel).await {
-        Ok(is_ours) => {
-            if is_ours {
-                tracing::warn!(why, "the outbox is being closed: new keys wait until PostgreSQL has what it held");
-            }
-            tiers.mode.note(epoch + 1, None);
+        Ok(true) => {
+            tracing::warn!(why, "the outbox is being closed: new keys wait until PostgreSQL has what it held");
+            tiers.mode.note(&origin, epoch + 1, None);
             // Else another gateway does.
             let _ = tiers.register.keep_quiet(false).await;
+            // Who has not heard of it, or asks a PostgreSQL that has not, finds it missing.
+            tiers.tell("close", tiers.front.close_outbox()).await;
         }
+        Ok(false) => tiers.mode.leave(sentinel),
         Err(error) => tracing::warn!(
             why,
             error = &error as &dyn std::error::Error,

@@ -16,7 +16,8 @@ const STATES: [(i64, &str, bool); 5] = [
     (2, "completed", false),
 ];
 
-/// Has a batch of one entry applied, and answers the verdict: none where somebody has to ask again.
+/// Has a batch of one entry applied, and answers the verdict: none where somebody has to ask again. The second life begins when
+/// the first one is over.
 async fn apply(
     client: &tokio_postgres::Client,
     key: &str,
@@ -27,10 +28,10 @@ async fn apply(
     let sql = format!(
         "SELECT min(verdict) FROM oncegate.apply_batch('0 s', ARRAY[md5('{key}')::uuid], ARRAY[1::bigint], \
          ARRAY[{fence}::bigint], ARRAY[md5('{fence}')::uuid], ARRAY['{state}'], ARRAY[{}::timestamptz], \
-         ARRAY[now() + '1 h'], ARRAY[{}::integer], ARRAY[{}::text], ARRAY[{}::bytea], ARRAY[{}::text], ARRAY[{}::text], \
+         ARRAY[now() + '{fence} h'], ARRAY[{}::integer], ARRAY[{}::text], ARRAY[{}::bytea], ARRAY[{}::text], ARRAY[{}::text], \
          ARRAY[{}::text], ARRAY[{}::text], ARRAY[{}::bytea], ARRAY[{}::text], ARRAY[{}::text], ARRAY[{}::interval], \
          ARRAY[{}::interval], ARRAY[{}::timestamptz])",
-        done("now()"),
+        done(&format!("(now() + '{fence} h' - interval '30 min')")),
         done(&(200 + fence).to_string()),
         done("'[]'"),
         done("'x'"),
@@ -43,7 +44,7 @@ async fn apply(
         whole("'unknown'"),
         whole("'30 s'"),
         whole("'1 h'"),
-        whole("now()"),
+        whole(&format!("(now() + '{fence} h' - interval '1 h')")),
     );
     client.query_one(&sql, &[]).await.unwrap().get(0)
 }
@@ -114,6 +115,20 @@ async fn what_was_deleted_taken_over_or_resolved_is_not_changed_by_what_comes_la
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_lives_is_not_replaced_by_what_was_new_according_to_another() {
+    let place = Place::start(&["fsync=off"]).await;
+    let client = place.connect().await;
+    assert_eq!(apply(&client, "k", STATES[0]).await.as_deref(), Some("done"));
+    assert_eq!(apply(&client, "k", STATES[1]).await.as_deref(), Some("done"));
+    client.batch_execute("UPDATE oncegate.records SET expires_at = expires_at + interval '1 h'").await.unwrap();
+    for entry in &STATES[2..] {
+        assert_eq!(apply(&client, "k", *entry).await.as_deref(), Some("stale"));
+    }
+    let left = client.query_one("SELECT fence, status FROM oncegate.records", &[]).await.unwrap();
+    assert_eq!((left.get::<_, i64>(0), left.get::<_, i32>(1)), (1, 201));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_an_outbox_is_open_no_key_begins_a_life_here_and_while_it_is_quiet_none_anywhere() {
     let place = Place::start(&["fsync=off"]).await;
     let (client, store) = (place.connect().await, place.open());
@@ -134,7 +149,8 @@ async fn while_an_outbox_is_open_no_key_begins_a_life_here_and_while_it_is_quiet
         store.claim(&repeat(&known)).await.unwrap_err();
         switch("(address) VALUES ('')").await;
         acquire(&store, &repeat(&known)).await;
-    } // Somebody is opening one: a claim does not wait, and does not write.
+    }
+    // Somebody is opening one: a claim does not wait, and does not write.
     client.batch_execute("SELECT pg_advisory_lock(8027507411065663352)").await.unwrap();
     assert!(matches!(store.claim(&request("new")).await.unwrap(), Claim::InFlight { .. }));
     client.batch_execute("SELECT pg_advisory_unlock(8027507411065663352)").await.unwrap();

@@ -365,7 +365,8 @@ BEGIN
             FROM oncegate.records r
             WHERE r.record = a.record AND a.expires_at > at
               AND CASE
-                      WHEN r.fence < a.fence THEN r.scope = a.scope AND r.key = a.key
+                      -- It was new when it was drawn: what lived then is another's.
+                      WHEN r.fence < a.fence THEN r.scope = a.scope AND r.key = a.key AND r.expires_at <= a.created_at
                       ELSE r.fence = a.fence AND a.state = 'completed' AND r.state IN ('in_flight', 'unknown')
                            AND r.owner IS NOT DISTINCT FROM a.owner AND r.expires_at > at
                   END
@@ -404,14 +405,15 @@ BEGIN
                        CASE WHEN a.scope IS NULL OR a.expires_at <= at OR g.fence >= a.fence THEN 'stale' END
                    WHEN r.scope <> a.scope OR r.key <> a.key THEN 'collision'
                    WHEN r.fence > a.fence THEN 'stale'
-                   WHEN r.fence < a.fence THEN CASE WHEN a.scope IS NULL OR a.expires_at <= at THEN 'stale' END
+                   WHEN r.fence < a.fence THEN
+                       CASE WHEN a.scope IS NULL OR a.expires_at <= at OR r.expires_at > a.created_at THEN 'stale' END
                    WHEN a.state = 'in_flight' THEN 'done'
                    WHEN r.owner IS DISTINCT FROM a.owner THEN 'stale'
                    WHEN r.state = 'completed' THEN 'done'
                    WHEN a.expires_at <= at OR r.expires_at <= at THEN 'stale'
                END AS verdict
-        FROM unnest(records, fences, owners, states, expires_ats, scopes, keys)
-             AS a (record, fence, owner, state, expires_at, scope, key)
+        FROM unnest(records, fences, owners, states, expires_ats, scopes, keys, created_ats)
+             AS a (record, fence, owner, state, expires_at, scope, key, created_at)
         LEFT JOIN LATERAL (
             SELECT r.record, r.scope, r.key, r.fence, r.owner, r.state, r.expires_at
             FROM oncegate.records r

@@ -11,7 +11,7 @@ use super::{
     super::{
         layout::Tag,
         reply::{Reply, unexpected},
-        script::{Call, FINISH, OPEN, SETTLE, TAKE},
+        script::{CLOSE, Call, FINISH, OPEN, SETTLE, TAKE},
         write::with_response,
     },
     Front, Look, TRUST,
@@ -159,5 +159,15 @@ impl Front {
             Ok(())
         };
         try_join_all(Tag::all().map(open)).await.map(drop)
+    }
+
+    /// Takes from every tag what it was given.
+    pub(crate) async fn close_outbox(&self) -> Result<(), StoreError> {
+        let database = self.database();
+        let close = async |tag: Tag| {
+            let call = Call::new(&CLOSE, vec![tag.sentinel(&database)], self.options.now()).with("");
+            self.link.call(&call).await.map(drop)
+        };
+        try_join_all(Tag::all().map(close)).await.map(drop)
     }
 }

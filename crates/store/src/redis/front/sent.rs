@@ -30,7 +30,7 @@ struct Fields(HashMap<String, Bytes>);
 // === impl Sent ===
 
 impl Sent {
-    pub(super) fn new(tag: Tag, id: String) -> Self {
+    pub(crate) fn new(tag: Tag, id: String) -> Self {
         Self { tag, id }
     }
 }

@@ -10,11 +10,12 @@ use tokio::time::sleep;
 use super::{
     super::{Tiers, mode},
     Kept,
+    held::Refused,
 };
 use crate::{
     entry::Entry,
     observer::Event,
-    postgres::{Applied, is_poison},
+    postgres::{Applied, is_poison, is_refused},
 };
 
 /// How long the first entry waits for others: for PostgreSQL many rows are little more work than one.
@@ -72,20 +73,40 @@ async fn run_once(tiers: &Arc<Tiers>) -> Option<usize> {
     let applied = join_all(batch.iter().map(|kept| apply(tiers, &kept.entry))).await;
     let mut sent = Vec::new();
     let mut failed = 0;
-    for (Kept { entry, number }, applied) in batch.iter().zip(applied) {
+    for (kept, applied) in batch.iter().zip(applied) {
+        let Kept { entry, number } = kept;
         match applied {
             Ok(Applied::Done | Applied::Stale | Applied::SetAside) => {
                 sent.extend(tiers.outbox.applied(entry.record, *number));
             }
             Ok(Applied::Held) => tiers.outbox.postpone(entry.record),
             Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "an entry of the outbox has to wait");
                 failed += 1;
+                tiers.outbox.held().failed(entry.record);
+                if is_refused(&error) && refused(tiers, kept, &error).await {
+                    sent.extend(tiers.outbox.applied(entry.record, *number));
+                }
             }
         }
     }
     forget(tiers, sent);
     Some(failed)
+}
+
+/// PostgreSQL has refused an entry that is no poison by the reason it gave. If it alone is refused, it is set aside all the
+/// same, since new keys wait for as long as it is kept; whether it was.
+async fn refused(tiers: &Tiers, kept: &Kept, error: &StoreError) -> bool {
+    let Kept { entry, number } = kept;
+    let refused = tiers.outbox.held().refused(entry.record, *number);
+    match refused {
+        Refused::First => {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(record = entry.record.short(), error, "PostgreSQL refuses an entry of the outbox");
+            false
+        }
+        Refused::Again => false,
+        Refused::Alone => set_entry_aside(tiers, entry, error).await.is_ok(),
+    }
 }
 
 /// Takes what PostgreSQL has out of our streams. What could not be is applied once more by whoever finds it there.
@@ -101,24 +122,38 @@ pub(in super::super) fn forget(tiers: &Arc<Tiers>, sent: Vec<crate::redis::front
 pub(in super::super) async fn apply(tiers: &Tiers, entry: &Entry) -> Result<Applied, StoreError> {
     let error = match tiers.back.apply(entry.clone()).await {
         Err(error) if is_poison(&error) => error,
-        Ok(Applied::Stale) if entry.completion.is_some() => {
+        Ok(Applied::Stale) => {
             // Somebody else has ended the record, or its life is over: what the front says of it PostgreSQL does not.
-            tracing::warn!(record = entry.record.short(), "a completion in the outbox came too late");
-            tiers.distrust(entry.record, Some(Fence::new(entry.fence.get() + 1))).await;
+            let is_completed = entry.completion.is_some();
+            tracing::warn!(record = entry.record.short(), is_completed, "an entry of the outbox came too late");
+            if is_completed {
+                tiers.distrust(entry.record, Some(Fence::new(entry.fence.get() + 1))).await;
+            }
             return Ok(Applied::Stale);
         }
         applied => return applied,
     };
-    let reason = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    set_entry_aside(tiers, entry, &error).await?;
+    Ok(Applied::SetAside)
+}
+
+async fn set_entry_aside(tiers: &Tiers, entry: &Entry, error: &StoreError) -> Result<(), StoreError> {
+    let reason = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     let reason: Vec<_> = reason.map(ToString::to_string).collect();
     tiers.register.set_aside(entry, &reason.join(": ")).await?;
     tracing::error!(
         record = entry.record.short(),
-        error = &error as &dyn std::error::Error,
+        error = error as &dyn std::error::Error,
         "an entry of the outbox cannot be applied and was set aside"
     );
     tiers.options.back.observer.observe(&Event::Poison);
-    Ok(Applied::SetAside)
+    Ok(())
+}
+
+/// What asks for a record whose entry was set aside is told.
+pub(in super::super) fn set_aside(record: RecordDigest) -> StoreError {
+    let text = format!("record {} was set aside and has to be written by hand: see oncegate check", record.short());
+    StoreError::new(ErrorKind::Unavailable, text).unapplied()
 }
 
 /// What waits for an entry that cannot be written just now is told. It was not applied itself.

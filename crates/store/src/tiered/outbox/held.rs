@@ -20,6 +20,8 @@ pub(super) struct Held {
     order: BTreeMap<u64, RecordDigest>,
     /// The last number that was given: of a place, or of a state.
     last: u64,
+    /// How many states were drained.
+    drained: u64,
 }
 
 #[derive(Debug)]
@@ -34,10 +36,25 @@ struct Place {
     sent: Vec<Sent>,
     /// Somebody has locked its record in PostgreSQL: until then it is not tried again.
     postponed: Option<Instant>,
+    /// Since when PostgreSQL refuses this state, and how many were drained by then.
+    refused: Option<(Instant, u64)>,
 }
 
 /// For how long.
 const POSTPONED: Duration = Duration::from_secs(1);
+
+/// How long an entry is refused, while others are not, before it is believed to be refused for what it is.
+const REFUSED_MAX: Duration = Duration::from_secs(10);
+
+/// What a refusal means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Perhaps nothing is written just now.
+    First,
+    Again,
+    /// For long, and others were written.
+    Alone,
+}
 
 // === impl Held ===
 
@@ -47,13 +64,21 @@ impl Held {
         self.last += 1;
         let (last, record) = (self.last, entry.record);
         let Some(place) = self.entries.remove(&record) else {
-            let place =
-                Place { place: last, since: now, changed: now, entry, number: last, sent: vec![sent], postponed: None };
+            let place = Place {
+                place: last,
+                since: now,
+                changed: now,
+                entry,
+                number: last,
+                sent: vec![sent],
+                postponed: None,
+                refused: None,
+            };
             self.order.insert(last, record);
             self.entries.insert(record, place);
             return;
         };
-        let mut place = Place { entry: place.entry.merged(entry), changed: now, number: last, ..place };
+        let mut place = Place { entry: place.entry.merged(entry), changed: now, number: last, refused: None, ..place };
         place.sent.push(sent);
         self.entries.insert(record, place);
     }
@@ -75,15 +100,39 @@ impl Held {
         }
     }
 
+    /// PostgreSQL could not be asked about it, so nobody knows whether its record is still locked.
+    pub(super) fn failed(&mut self, record: RecordDigest) {
+        if let Some(place) = self.entries.get_mut(&record) {
+            place.postponed = None;
+        }
+    }
+
+    /// PostgreSQL has refused a state of a record; for how long already, if it was not for the first time.
+    pub(super) fn refused(&mut self, record: RecordDigest, number: u64) -> Refused {
+        let drained = self.drained;
+        let Some(place) = self.entries.get_mut(&record).filter(|place| place.number == number) else {
+            return Refused::Again;
+        };
+        match place.refused {
+            None => {
+                place.refused = Some((Instant::now(), drained));
+                Refused::First
+            }
+            Some((since, before)) if since.elapsed() >= REFUSED_MAX && before < drained => Refused::Alone,
+            Some(_) => Refused::Again,
+        }
+    }
+
     pub(super) fn applied(&mut self, record: RecordDigest, number: u64) -> Vec<Sent> {
         let Some(mut place) = self.entries.remove(&record) else { return Vec::new() };
         self.order.remove(&place.place);
+        self.drained += 1;
+        place.postponed = None;
         if place.number == number {
             return place.sent;
         }
-        // What came meanwhile goes to the end.
-        self.last += 1;
-        (place.place, place.since) = (self.last, place.changed);
+        // What came meanwhile has the place that it would have had alone: whoever waits for all up to it waits for it too.
+        (place.place, place.since) = (place.number, place.changed);
         self.order.insert(place.place, record);
         self.entries.insert(record, place);
         Vec::new()
@@ -118,5 +167,34 @@ impl Held {
 impl Place {
     fn kept(&self) -> Kept {
         Kept { entry: self.entry.clone(), number: self.number }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oncegate_core::{Fence, IdempotencyKey, RecordId, Scope};
+
+    use super::*;
+    use crate::redis::front::Tag;
+
+    fn keep(held: &mut Held, key: &str) -> RecordDigest {
+        let record = RecordId::new(Scope::anonymous(), IdempotencyKey::new(key).unwrap()).digest();
+        let entry = Entry { record, fence: Fence::new(1), owner: None, claim: None, completion: None };
+        held.keep(entry, Sent::new(Tag::of(record), key.to_owned()));
+        record
+    }
+
+    #[test]
+    fn what_comes_while_its_record_is_drained_is_waited_for() {
+        let mut held = Held::default();
+        let record = keep(&mut held, "k");
+        let draining = held.of(record).unwrap().number;
+        keep(&mut held, "k");
+        let last = held.last();
+        assert!(held.applied(record, draining).is_empty());
+        assert!(held.drained() < last);
+        let number = held.of(record).unwrap().number;
+        assert_eq!(held.applied(record, number).len(), 2);
+        assert_eq!(held.drained(), last);
     }
 }

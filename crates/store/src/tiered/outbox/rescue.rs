@@ -54,8 +54,21 @@ pub(in super::super) async fn greet(tiers: &Tiers) -> Result<(), StoreError> {
 }
 
 async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
-    for gateway in tiers.front.dead().await? {
-        let count = drain_of(tiers, &gateway).await?;
+    let dead = tiers.front.dead().await?;
+    if !dead.is_empty() {
+        // Nobody else sees to it that new keys wait for what they held.
+        tiers.register.keep_quiet(true).await?;
+    }
+    for gateway in dead {
+        let count = match drain_of(tiers, &gateway).await {
+            Ok(count) => count,
+            // What one has left does not hold up what the others have.
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(gateway, error, "the outbox of a gateway that died cannot be drained");
+                continue;
+            }
+        };
         // Not of one where something is left that somebody has locked, or nobody can read.
         if tiers.front.bid_farewell(&gateway).await? {
             tracing::warn!(gateway, count, "the outbox of a gateway that died is drained");

@@ -62,7 +62,8 @@ pub(in super::super) async fn claim(
                 // PostgreSQL knows that it is over: it stands in nobody's way.
                 Applied::Stale if buried.is_none_or(|buried| buried < entry.fence) => buried = Some(entry.fence),
                 Applied::Held => return Err(drain::held(look.record)),
-                Applied::Done | Applied::Stale | Applied::SetAside => return Ok(Way::Back),
+                Applied::SetAside => return Err(drain::set_aside(look.record)),
+                Applied::Done | Applied::Stale => return Ok(Way::Back),
             },
         }
     };

@@ -216,6 +216,41 @@ async fn postgresql_has_what_its_backend_completes_and_drops_what_the_front_says
     until("it is replayed no more", async || !is_known(&store, "late").await).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_that_a_failover_has_lost_is_not_believed_in_any_more() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, hurried()).await;
+    // What it was told last, and what another PostgreSQL has, which lacks that.
+    let closed = "mode = 'authoritative', sentinel = NULL, switched_at = now(), epoch = epoch + 7";
+    for (key, lost, is_open) in [("closed", closed, false), ("opened", "epoch = epoch + 7", true)] {
+        place.sql(&format!("UPDATE oncegate.front SET {lost}")).await;
+        until("it has heard of it", async || store.has_outbox() == is_open).await;
+        let before = "UPDATE oncegate.front SET epoch = 1, mode = 'outbox', sentinel = gen_random_uuid(),
+                      name = gen_random_uuid()";
+        place.sql(before).await;
+        until("a new key is claimed", async || store.claim(&request(key)).await.is_ok()).await;
+        until("the outbox is open again", async || store.has_outbox()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_alone_is_refused_for_long_is_set_aside_whatever_the_reason() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, calm()).await;
+    place
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN IF NEW.key = 'refused' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
+             CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    acquire(&store, &request("refused")).await;
+    acquire(&store, &request("other")).await;
+    until("it is set aside", async || place.count("poison").await == 1).await;
+    store.drained().await;
+    assert_eq!((place.count("records").await, place.records_but_for("refused").await), (1, 1));
+}
+
 /// Whether somebody has completed it; else it is claimed.
 async fn is_known(store: &TieredStore, key: &str) -> bool {
     matches!(store.claim(&repeat(&request(key))).await, Ok(Claim::Completed(_)))
