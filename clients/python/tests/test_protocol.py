@@ -116,6 +116,17 @@ def test_what_is_not_one_key_is_refused_without_an_echo(value, repeated):
     assert len(value.strip()) < 4 or value.strip() not in str(refused.value)
 
 
+def test_a_bare_key_is_made_of_visible_characters_that_separate_nothing():
+    def is_taken(character):
+        try:
+            return parse_key(f"k{character}k") == f"k{character}k"
+        except KeyInvalid:
+            return False
+
+    taken = {character for character in map(chr, range(0x180)) if is_taken(character)}
+    assert taken == set(map(chr, range(0x21, 0x7F))) - {'"', ","}
+
+
 def test_statuses_that_say_that_nothing_was_done_are_released():
     stored = [200, 201, 204, 302, 400, 402, 404, 405, 409, 410, 412, 415, 422, 451]
     released = [401, 403, 407, 408, 425, 429, 500, 501, 502, 503, 504]

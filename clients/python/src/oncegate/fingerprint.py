@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
 
 from oncegate.canonical import json_digest
 from oncegate.multipart import boundary_of, multipart_digest
@@ -29,6 +30,7 @@ class Rules:
     secret: bytes | None = None
     decoded_bytes_max: int = DECODED_BYTES_MAX
 
+    @cached_property
     def digest(self) -> bytes:
         """Eight bytes that differ when the rules do."""
         values = ["oncegate rules 1", self.mode, self.secret_id, *sorted(set(self.ignore), key=str.encode)]
@@ -59,7 +61,7 @@ def fingerprint(
     message = fields(*head, media_type, coding, kind, digest)
     secret = rules.secret
     keyed = hashlib.sha256(message).digest() if secret is None else hmac.digest(secret, message, "sha256")
-    return b"\x01" + rules.digest() + keyed
+    return b"\x01" + rules.digest + keyed
 
 
 def fields(*values: bytes) -> bytes:

@@ -1,6 +1,11 @@
 """The client's key: 1 to 255 visible ASCII characters, quoted or bare."""
 
+import re
+
 KEY_LENGTH_MAX = 255
+
+BARE = re.compile(f"[!#-+.-~-]{{1,{KEY_LENGTH_MAX}}}")
+"""What nearly every client sends: any visible character but `"` and `,`. What is none is read with care, to say why."""
 
 
 class KeyInvalid(ValueError):
@@ -18,6 +23,8 @@ def parse_key(value: str) -> str:
     Raises KeyInvalid when the value is empty, too long, not visible ASCII, or more than one key.
     """
     value = value.strip(" \t\r\n")
+    if BARE.fullmatch(value):
+        return value
     key = _unquote(value[1:]) if value.startswith('"') else _bare(value)
     if not 1 <= len(key) <= KEY_LENGTH_MAX:
         raise KeyInvalid(f"the key has {len(key)} bytes: 1 to {KEY_LENGTH_MAX} visible ASCII characters are allowed")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, TypeVar
 
 from oncegate.fingerprint import Rules
@@ -49,6 +50,7 @@ class Options:
             return ()
         return (self.trust_gateway,) if isinstance(self.trust_gateway, str) else self.trust_gateway
 
+    @cached_property
     def rules(self) -> Rules:
         """By what requests are compared."""
         return Rules(ignore=self.ignore)

@@ -96,7 +96,7 @@ def read(received: Received, key: str, caller: Sequence[str], options: Options) 
     """`caller` has the parts of a scope that say who calls; Refused when nothing may be claimed for them."""
     try:
         compared = fingerprint(
-            options.rules(),
+            options.rules,
             method=received.method,
             path=received.path,
             query=received.query,
