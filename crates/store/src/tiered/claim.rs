@@ -59,8 +59,8 @@ pub(super) async fn claim(tiers: &Arc<Tiers>, request: &ClaimRequest) -> Result<
         };
         if token.as_ref().is_some_and(|token| token.was_taken) {
             // However long ago that was: PostgreSQL judges what it knows.
-            let settling = async { tiers.settle(request.id.digest(), Closing::No).await.flatten() };
-            tiers.back_breaker.run(until, settling).await.map_err(StoreError::unapplied)?;
+            let settled = tiers.back_breaker.run(until, tiers.settle(request.id.digest(), Closing::No)).await;
+            settled.flatten().map_err(StoreError::unapplied)?;
         }
         if let Some(placed) = token.as_mut().filter(|_| tiers.mode.is_open()) {
             match take::claim(tiers, &placed.look, request, until).await? {
