@@ -27,7 +27,12 @@ async fn play(cluster: &mut Cluster, place: &Place, options: Options) {
     let opened = [place.open_with(options.clone()).await, place.open_with(options).await].map(Arc::new);
     let stores = opened.each_ref().map(|store| Arc::clone(store) as Arc<dyn Store>);
     let ready = async || {
-        until("there is an outbox, where one is wanted", async || opened[0].has_outbox() == place.wants_outbox()).await;
+        until("there is an outbox, where one is wanted", async || {
+            // One that had to be closed again and again is opened later each time, which takes no less than it takes here.
+            place.sql("UPDATE oncegate.front SET rest = '0 s'").await;
+            opened[0].has_outbox() == place.wants_outbox()
+        })
+        .await;
     };
     let mut seen = [(); 3].map(|()| Tally::default());
     for number in 0..kills(1) {
