@@ -82,8 +82,6 @@ pub(super) static SETTLE: LazyLock<Script> = front_script!("settle");
 #[cfg(feature = "postgres")]
 pub(super) static OPEN: LazyLock<Script> = front_script!("open");
 #[cfg(feature = "postgres")]
-pub(super) static CLOSE: LazyLock<Script> = front_script!("close");
-#[cfg(feature = "postgres")]
 pub(super) static FAREWELL: LazyLock<Script> = front_script!("farewell");
 
 // === impl Script ===

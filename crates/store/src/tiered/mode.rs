@@ -122,10 +122,12 @@ pub(super) async fn follow(tiers: &Tiers, registered: &RegisteredFront, can_evic
             let why = if can_evict { "the front may evict what it acknowledged" } else { "no outbox is wanted" };
             close(tiers, why).await;
         }
-        Some(sentinel) => {
+        // From then on it greets by itself.
+        Some(sentinel) if !tiers.mode.is_open() => {
             rescue::greet(tiers).await?;
             tiers.mode.enter(sentinel);
         }
+        Some(_) => {}
         None if can_evict && tiers.options.durability == Durability::Outbox => {
             if !tiers.mode.has_warned.swap(true, Ordering::Relaxed) {
                 tracing::warn!("no outbox is opened, since the front may evict what it holds: set noeviction");

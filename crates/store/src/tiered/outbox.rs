@@ -107,6 +107,10 @@ impl Outbox {
         held.lag() > limit || held.len() > ENTRIES_MAX
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.held().len() == 0
+    }
+
     /// Whether PostgreSQL may not know of a record that is kept here.
     pub(super) fn holds_claims(&self) -> bool {
         self.held().has_claims()

@@ -11,7 +11,7 @@ use super::{
     super::{
         layout::Tag,
         reply::{Reply, unexpected},
-        script::{CLOSE, Call, FINISH, OPEN, SETTLE, TAKE},
+        script::{Call, FINISH, OPEN, SETTLE, TAKE},
         write::with_response,
     },
     Front, Look, TRUST,
@@ -165,8 +165,9 @@ impl Front {
     pub(crate) async fn close_outbox(&self) -> Result<(), StoreError> {
         let database = self.database();
         let close = async |tag: Tag| {
-            let call = Call::new(&CLOSE, vec![tag.sentinel(&database)], self.options.now()).with("");
-            self.link.call(&call).await.map(drop)
+            let mut command = redis::cmd("DEL");
+            command.arg(tag.sentinel(&database));
+            self.tell(&command).await
         };
         try_join_all(Tag::all().map(close)).await.map(drop)
     }

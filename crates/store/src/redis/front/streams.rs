@@ -113,7 +113,7 @@ impl Front {
         Ok(reply.text()? == "1")
     }
 
-    async fn tell(&self, command: &redis::Cmd) -> Result<(), StoreError> {
+    pub(super) async fn tell(&self, command: &redis::Cmd) -> Result<(), StoreError> {
         self.link.ask(command).await.map(drop).map_err(to_store_error)
     }
 }

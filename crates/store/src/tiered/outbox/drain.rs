@@ -52,6 +52,9 @@ pub(in super::super) fn watch(tiers: &Arc<Tiers>) {
             sleep(pause).await;
             let Some(tiers) = tiers.upgrade() else { return };
             tiers.outbox.tell();
+            if tiers.outbox.is_empty() {
+                continue;
+            }
             // For what was postponed.
             tiers.outbox.wake();
             if tiers.outbox.lags(tiers.options.outbox_limit) {

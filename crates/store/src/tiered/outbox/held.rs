@@ -20,8 +20,8 @@ pub(super) struct Held {
     order: BTreeMap<u64, RecordDigest>,
     /// The last number that was given: of a place, or of a state.
     last: u64,
-    /// How many states were drained.
-    drained: u64,
+    /// How many times something was drained.
+    drains: u64,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Place {
     sent: Vec<Sent>,
     /// Somebody has locked its record in PostgreSQL: until then it is not tried again.
     postponed: Option<Instant>,
-    /// Since when PostgreSQL refuses this state, and how many were drained by then.
+    /// Since when PostgreSQL refuses this state, and how many drains there were by then.
     refused: Option<(Instant, u64)>,
 }
 
@@ -107,18 +107,18 @@ impl Held {
         }
     }
 
-    /// PostgreSQL has refused a state of a record; for how long already, if it was not for the first time.
+    /// PostgreSQL has refused a state of a record.
     pub(super) fn refused(&mut self, record: RecordDigest, number: u64) -> Refused {
-        let drained = self.drained;
+        let drains = self.drains;
         let Some(place) = self.entries.get_mut(&record).filter(|place| place.number == number) else {
             return Refused::Again;
         };
         match place.refused {
             None => {
-                place.refused = Some((Instant::now(), drained));
+                place.refused = Some((Instant::now(), drains));
                 Refused::First
             }
-            Some((since, before)) if since.elapsed() >= REFUSED_MAX && before < drained => Refused::Alone,
+            Some((since, before)) if since.elapsed() >= REFUSED_MAX && before < drains => Refused::Alone,
             Some(_) => Refused::Again,
         }
     }
@@ -126,7 +126,7 @@ impl Held {
     pub(super) fn applied(&mut self, record: RecordDigest, number: u64) -> Vec<Sent> {
         let Some(mut place) = self.entries.remove(&record) else { return Vec::new() };
         self.order.remove(&place.place);
-        self.drained += 1;
+        self.drains += 1;
         place.postponed = None;
         if place.number == number {
             return place.sent;

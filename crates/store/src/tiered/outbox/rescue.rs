@@ -54,12 +54,7 @@ pub(in super::super) async fn greet(tiers: &Tiers) -> Result<(), StoreError> {
 }
 
 async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
-    let dead = tiers.front.dead().await?;
-    if !dead.is_empty() {
-        // Nobody else sees to it that new keys wait for what they held.
-        tiers.register.keep_quiet(true).await?;
-    }
-    for gateway in dead {
+    for gateway in tiers.front.dead().await? {
         let count = match drain_of(tiers, &gateway).await {
             Ok(count) => count,
             // What one has left does not hold up what the others have.
@@ -83,7 +78,12 @@ async fn drain_of(tiers: &Tiers, gateway: &str) -> Result<usize, StoreError> {
     let tags: Vec<Tag> = Tag::all().collect();
     for tags in tags.chunks(TAGS_MAX) {
         let counts = tags.iter().map(|tag| drain_tag(tiers, gateway, *tag));
-        count += try_join_all(counts).await?.into_iter().sum::<usize>();
+        let written = try_join_all(counts).await?.into_iter().sum::<usize>();
+        if written > 0 {
+            // New keys wait for what the dead held, as they do for the living, but not for what nobody can write.
+            tiers.register.keep_quiet(true).await?;
+        }
+        count += written;
     }
     Ok(count)
 }

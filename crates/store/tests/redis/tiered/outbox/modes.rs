@@ -251,6 +251,20 @@ async fn an_entry_that_alone_is_refused_for_long_is_set_aside_whatever_the_reaso
     assert_eq!((place.count("records").await, place.records_but_for("refused").await), (1, 1));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_can_read_of_the_dead_keeps_no_key_waiting() {
+    let place = Place::start().await.with_outbox();
+    let store = open(&place, hasty()).await;
+    // As a later version may have written it.
+    let unreadable = ("oncegate:{00}:outbox:".to_owned(), vec![b"what".to_vec(), b"?".to_vec()]);
+    place.flush().await;
+    until("it has said that it lives", async || place.outboxes().await == 1).await;
+    place.leave(&[unreadable], "dead").await;
+    store.claim(&request("k")).await.unwrap_err();
+    until("PostgreSQL takes claims", async || store.claim(&request("k")).await.is_ok()).await;
+    assert_eq!(place.outboxes().await, 2, "it is left to who can read it");
+}
+
 /// Whether somebody has completed it; else it is claimed.
 async fn is_known(store: &TieredStore, key: &str) -> bool {
     matches!(store.claim(&repeat(&request(key))).await, Ok(Claim::Completed(_)))
