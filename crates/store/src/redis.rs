@@ -24,6 +24,7 @@
 mod address;
 mod caller;
 mod claim;
+mod cluster;
 mod error;
 #[cfg(feature = "postgres")]
 pub(crate) mod front;

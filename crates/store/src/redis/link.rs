@@ -9,20 +9,17 @@ use oncegate_core::StoreError;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, ServerErrorKind, Value,
     aio::{ConnectionLike, MultiplexedConnection},
-    cluster::{ClusterClientBuilder, ClusterConfig},
-    cluster_async::ClusterConnection,
-    cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo},
 };
 use tokio::sync::Mutex;
 
-use super::{address::Address, error::to_store_error, options::Options, script::Call};
+use super::{address::Address, cluster::Cluster, error::to_store_error, options::Options, script::Call};
 
 // === types ===
 
 /// Connections to come, or that stand.
 pub(crate) enum Link {
     Single(Box<Single>),
-    Cluster(ClusterConnection),
+    Cluster(Box<Cluster>),
 }
 
 /// One server. The driver has a connection that is made anew by itself too, but one that was refused once, as for a
@@ -42,7 +39,7 @@ struct Standing {
 
 /// What is asked in one piece.
 #[derive(Clone, Copy)]
-enum Question<'a> {
+pub(super) enum Question<'a> {
     One(&'a Cmd),
     Several(&'a Pipeline),
 }
@@ -58,7 +55,7 @@ pub(super) struct Wait {
 const BUFFER_CALLS: usize = 4096;
 
 /// Long enough for a distant server, short enough for callers to be told.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 // === impl Link ===
 
@@ -70,30 +67,13 @@ impl Link {
             provide_cryptography();
         }
         if address.is_cluster() {
-            return Self::cluster(address, options);
+            return Ok(Self::Cluster(Box::new(Cluster::new(address, options)?)));
         }
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(options.reply_timeout))
             .set_pipeline_buffer_size(BUFFER_CALLS);
         Ok(Self::Single(Box::new(Single { client: address.client()?, config, standing: Mutex::default() })))
-    }
-
-    fn cluster(address: &Address, options: &Options) -> Result<Self, RedisError> {
-        // Waits of at most 0.2 s between the tries leave time for several within what callers give a store.
-        let builder = ClusterClientBuilder::new(address.nodes())
-            .connection_timeout(CONNECT_TIMEOUT)
-            .response_timeout(options.reply_timeout)
-            .retries(3)
-            .min_retry_wait(20)
-            .max_retry_wait(200);
-        #[cfg(feature = "redis-tls")]
-        let builder = match address.certificates() {
-            Some(certificates) => builder.certs(certificates),
-            None => builder,
-        };
-        let client = builder.build()?;
-        Ok(Self::Cluster(client.get_pending_async_connection_with_config(ClusterConfig::new())))
     }
 
     /// Calls a script. A server that does not know it is sent it whole.
@@ -134,7 +114,7 @@ impl Link {
     async fn answers(&self, question: Question<'_>) -> Result<Vec<Value>, RedisError> {
         match self {
             Self::Single(single) => single.answers(question).await,
-            Self::Cluster(connection) => question.put_to(&mut connection.clone()).await,
+            Self::Cluster(cluster) => cluster.answers(question).await,
         }
     }
 
@@ -142,11 +122,7 @@ impl Link {
     pub(super) async fn ask_each(&self, command: &Cmd) -> Result<BTreeMap<String, Value>, RedisError> {
         match self {
             Self::Single(_) => Ok(BTreeMap::from([(String::new(), self.ask(command).await?)])),
-            Self::Cluster(connection) => {
-                let routing = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-                let values = connection.clone().route_command(command.clone(), routing).await?.extract_error()?;
-                Ok(redis::from_redis_value(values)?)
-            }
+            Self::Cluster(cluster) => cluster.ask_each(command).await,
         }
     }
 }
@@ -226,7 +202,7 @@ fn leads_nowhere(error: &RedisError) -> bool {
 // === impl Question ===
 
 impl Question<'_> {
-    async fn put_to<C: ConnectionLike + Send>(self, connection: &mut C) -> Result<Vec<Value>, RedisError> {
+    pub(super) async fn put_to<C: ConnectionLike + Send>(self, connection: &mut C) -> Result<Vec<Value>, RedisError> {
         match self {
             Self::One(command) => Ok(vec![connection.req_packed_command(command).await?.extract_error()?]),
             Self::Several(commands) => commands.query_async(connection).await,

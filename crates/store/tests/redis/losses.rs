@@ -10,6 +10,7 @@ use oncegate_store::redis::RedisStore;
 
 use crate::{
     fixture::{acquire, open, repeat, request, response, until_followed},
+    proxy::Proxy,
     server::{Cluster, Server},
 };
 
@@ -58,6 +59,25 @@ fn cautious_under(clock: &Arc<ManualClock>, address: &str) -> RedisStore {
 }
 
 const COLD: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_of_which_nothing_is_heard_are_made_anew() {
+    let server = Server::start(&[]).await;
+    let alone = Proxy::start(server.port()).await;
+    let mut proxy = None;
+    let cluster = Cluster::start_alone(async |port| proxy.insert(Proxy::start(port).await).port()).await;
+    let before = proxy.unwrap();
+    let of_cluster = format!("redis-cluster://127.0.0.1:{}", before.port());
+    for (proxy, address) in [(&alone, alone.address()), (&before, of_cluster)] {
+        let store = open(&address, |options| options.reply_timeout = Duration::from_millis(250));
+        assert!(matches!(claim_when_it_answers(&store, &request("before")).await, Claim::Acquired(_)), "{address}");
+        proxy.forget_connections();
+        assert_eq!(store.claim(&request("lost")).await.unwrap_err().kind(), ErrorKind::Unavailable, "{address}");
+        let asked = claim_when_it_answers(&store, &request("after")).await;
+        assert!(matches!(asked, Claim::Acquired(_)), "{address}: {asked:?}");
+    }
+    drop(cluster);
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_killed_and_started_again_is_found_again() {

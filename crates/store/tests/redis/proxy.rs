@@ -1,4 +1,4 @@
-//! A proxy before the server, which brings calls twice or late at chosen moments.
+//! A proxy before the server, which brings calls twice, late or never, at chosen moments.
 
 use std::{
     net::Ipv4Addr,
@@ -36,6 +36,7 @@ struct Faults {
     hang_up: Notify,
     go_on: Notify,
     is_delivered: Notify,
+    forget: Notify,
 }
 
 impl Proxy {
@@ -54,6 +55,16 @@ impl Proxy {
 
     pub(crate) fn address(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// From now on nothing is carried over the connections that stand, and nobody is told; as a firewall does that has
+    /// forgotten them. New ones are carried.
+    pub(crate) fn forget_connections(&self) {
+        self.faults.forget.notify_waiters();
     }
 
     pub(crate) fn double_next_call(&self) {
@@ -94,6 +105,7 @@ async fn carry(client: TcpStream, server: u16, faults: Arc<Faults>) {
     let held = tokio::select! {
         held = upwards(from_client, to_server, &faults) => held,
         () = replies.carry(&faults) => None,
+        () = faults.forget.notified() => std::future::pending().await,
     };
     let Some((mut to_server, call)) = held else { return };
     let Replies { mut from_server, to_client } = replies;

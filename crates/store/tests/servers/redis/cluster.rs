@@ -56,6 +56,21 @@ impl Cluster {
         cluster
     }
 
+    /// One node that has all slots, and says that it is reached through another port.
+    pub(crate) async fn start_alone(through: impl AsyncFnOnce(u16) -> u16) -> Self {
+        let bus = format!("--cluster-port {}", free_port());
+        let node = Server::start(&["--cluster-enabled yes", &bus]).await;
+        let announced = through(node.port()).await;
+        let mut config = redis::cmd("CONFIG");
+        config.arg("SET").arg("cluster-announce-port").arg(announced).arg("cluster-announce-ip").arg("127.0.0.1");
+        config.exec_async(&mut node.connect().await).await.unwrap();
+        let last = LAST_SLOTS[LAST_SLOTS.len() - 1].to_string();
+        let _done: Value = ask(&node, &["ADDSLOTSRANGE", "0", &last]).await;
+        let cluster = Self { nodes: vec![node] };
+        cluster.until("it serves all slots", async || cluster.is_known().await).await;
+        cluster
+    }
+
     async fn form(&self) {
         let firsts = [0, LAST_SLOTS[0] + 1, LAST_SLOTS[1] + 1];
         for (node, (first, last)) in self.nodes.iter().zip(firsts.into_iter().zip(LAST_SLOTS)) {
