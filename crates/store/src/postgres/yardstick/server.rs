@@ -130,12 +130,12 @@ impl Server {
         &self.address
     }
 
-    /// Deletes all records, which are the measurement's own.
+    /// Deletes all records, which are the measurement's own, and forgets the front that stood before them.
     ///
     /// # Errors
     /// As the server has them. Cancelled: they may have been deleted.
     pub async fn empty(&self) -> Result<(), StoreError> {
-        self.run("TRUNCATE oncegate.records, oncegate.responses").await
+        self.run("TRUNCATE oncegate.records, oncegate.responses, oncegate.graves, oncegate.front").await
     }
 
     /// From now on nothing comes from an outbox.
