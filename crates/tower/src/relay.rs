@@ -189,7 +189,8 @@ impl Copy {
     }
 
     fn into_response(self) -> StoredResponse {
-        let body = self.chunks.map(|chunks| joined(&chunks));
+        // A part of what was read from a connection keeps all of that in memory, and this is kept for seconds.
+        let body = self.chunks.map(|chunks| Bytes::from(chunks.concat()));
         StoredResponse { status: self.status, headers: self.headers, body }
     }
 }
@@ -269,5 +270,20 @@ impl Forward<'_> {
             self.client = None;
             self.execution.gate.observe(&Event::ClientLeft);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_holds_nothing_of_what_was_read_with_it() {
+        let read = Bytes::from(vec![b'x'; 8192]);
+        let mut copy = Copy { status: 201, headers: Vec::new(), chunks: Some(Vec::new()), bytes_max: 100 };
+        copy.push(&read.slice(..10));
+        let response = copy.into_response();
+        assert_eq!(response.body.as_deref(), Some(&[b'x'; 10][..]));
+        assert!(read.is_unique());
     }
 }
