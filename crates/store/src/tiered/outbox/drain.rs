@@ -1,5 +1,5 @@
 //! Writes to PostgreSQL what the outbox holds. Memory is the source; what has gathered while a batch was on its way is the
-//! next one, so that a claim and its completion are often one write.
+//! next one. A claim waits for its completion for a moment, so that most records are one write.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,6 +24,9 @@ const GATHER: Duration = Duration::from_millis(4);
 /// How many entries are written at once, in some transactions.
 const ENTRIES_MAX: usize = 1024;
 
+/// Before it is looked again whether a claim has waited for long enough.
+const LOOK: Duration = Duration::from_millis(25);
+
 /// Before what failed is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -36,8 +39,8 @@ pub(in super::super) fn start(tiers: &Arc<Tiers>) {
             // Held from now on: what the store was told is still written when it is dropped.
             let Some(tiers) = tiers.upgrade() else { return };
             sleep(GATHER).await;
-            while let Some(failed) = run_once(&tiers).await {
-                sleep(if failed > 0 { PAUSE } else { GATHER }).await;
+            while let Some(pause) = run_once(&tiers).await {
+                sleep(pause).await;
             }
         }
     });
@@ -65,17 +68,17 @@ pub(in super::super) fn watch(tiers: &Arc<Tiers>) {
     });
 }
 
-/// Writes a batch; how many of it failed, or `None` if there was none. What somebody has locked is tried again later, and
-/// holds up nothing.
-async fn run_once(tiers: &Arc<Tiers>) -> Option<usize> {
+/// Writes a batch; how long to wait before the next one, or `None` until something new comes. What somebody has locked is
+/// tried again later, and holds up nothing.
+async fn run_once(tiers: &Arc<Tiers>) -> Option<Duration> {
     let batch = tiers.outbox.held().oldest(ENTRIES_MAX);
     if batch.is_empty() {
         tiers.outbox.tell();
-        return None;
+        return tiers.outbox.held().has_resting().then_some(LOOK);
     }
     let applied = join_all(batch.iter().map(|kept| apply(tiers, &kept.entry))).await;
     let mut sent = Vec::new();
-    let mut failed = 0;
+    let mut pause = GATHER;
     for (kept, applied) in batch.iter().zip(applied) {
         let Kept { entry, number } = kept;
         match applied {
@@ -84,7 +87,7 @@ async fn run_once(tiers: &Arc<Tiers>) -> Option<usize> {
             }
             Ok(Applied::Held) => tiers.outbox.postpone(entry.record),
             Err(error) => {
-                failed += 1;
+                pause = PAUSE;
                 tiers.outbox.held().failed(entry.record);
                 if is_refused(&error) && refused(tiers, kept, &error).await {
                     sent.extend(tiers.outbox.applied(entry.record, *number));
@@ -93,7 +96,7 @@ async fn run_once(tiers: &Arc<Tiers>) -> Option<usize> {
         }
     }
     forget(tiers, sent);
-    Some(failed)
+    Some(pause)
 }
 
 /// PostgreSQL has refused an entry that is no poison by the reason it gave. If it alone is refused, it is set aside all the

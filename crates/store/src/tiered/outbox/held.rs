@@ -43,6 +43,10 @@ struct Place {
 /// For how long.
 const POSTPONED: Duration = Duration::from_secs(1);
 
+/// For how long a claim waits for its completion: both together are one row that is written once. Longer than most handlers
+/// take, and little of the time within which PostgreSQL has to have it.
+const RESTS: Duration = Duration::from_millis(100);
+
 /// How long an entry is refused, while others are not, before it is believed to be refused for what it is.
 const REFUSED_MAX: Duration = Duration::from_secs(10);
 
@@ -91,7 +95,13 @@ impl Held {
     pub(super) fn oldest(&self, count: usize) -> Vec<Kept> {
         let now = Instant::now();
         let places = self.order.values().filter_map(|record| self.entries.get(record));
-        places.filter(|place| place.postponed.is_none_or(|until| until <= now)).take(count).map(Place::kept).collect()
+        places.filter(|place| !place.rests(now) && !place.is_postponed(now)).take(count).map(Place::kept).collect()
+    }
+
+    /// Whether a claim still waits for its completion.
+    pub(super) fn has_resting(&self) -> bool {
+        let now = Instant::now();
+        self.entries.values().any(|place| place.rests(now))
     }
 
     pub(super) fn postpone(&mut self, record: RecordDigest) {
@@ -168,20 +178,54 @@ impl Place {
     fn kept(&self) -> Kept {
         Kept { entry: self.entry.clone(), number: self.number }
     }
+
+    fn rests(&self, now: Instant) -> bool {
+        self.entry.completion.is_none() && now < self.since + RESTS
+    }
+
+    fn is_postponed(&self, now: Instant) -> bool {
+        self.postponed.is_some_and(|until| now < until)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use oncegate_core::{Fence, IdempotencyKey, RecordId, Scope};
+    use std::sync::Arc;
+
+    use oncegate_core::{Fence, IdempotencyKey, RecordId, Scope, StoredResponse, Timestamp};
 
     use super::*;
-    use crate::redis::front::Tag;
+    use crate::{entry::Completion, redis::front::Tag};
 
     fn keep(held: &mut Held, key: &str) -> RecordDigest {
         let record = RecordId::new(Scope::anonymous(), IdempotencyKey::new(key).unwrap()).digest();
-        let entry = Entry { record, fence: Fence::new(1), owner: None, claim: None, completion: None };
-        held.keep(entry, Sent::new(Tag::of(record), key.to_owned()));
+        held.keep(entry(record, None), Sent::new(Tag::of(record), key.to_owned()));
         record
+    }
+
+    fn complete(held: &mut Held, record: RecordDigest) {
+        let response = Arc::new(StoredResponse { status: 201, headers: Vec::new(), body: None });
+        let [completed_at, expires_at] = [0, 1].map(Timestamp::from_micros);
+        let completion = Completion { completed_at, expires_at, response };
+        held.keep(entry(record, Some(completion)), Sent::new(Tag::of(record), "completion".to_owned()));
+    }
+
+    fn entry(record: RecordDigest, completion: Option<Completion>) -> Entry {
+        Entry { record, fence: Fence::new(1), owner: None, claim: None, completion }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_waits_for_its_completion_and_not_for_long() {
+        let mut held = Held::default();
+        let [record, other] = ["k", "other"].map(|key| keep(&mut held, key));
+        assert!(held.oldest(9).is_empty() && held.has_resting());
+        complete(&mut held, record);
+        let due = held.oldest(9);
+        assert_eq!(due.iter().map(|kept| kept.entry.record).collect::<Vec<_>>(), [record]);
+        held.applied(record, due[0].number);
+        tokio::time::advance(RESTS).await;
+        assert!(!held.has_resting());
+        assert_eq!(held.oldest(9)[0].entry.record, other);
     }
 
     #[test]

@@ -149,7 +149,7 @@ async fn c7_a_front_whose_clock_is_set_forward_or_back_lets_nothing_execute_twic
             assert!(is_replayed(store, &request(key)).await, "{key}");
         }
     }
-    assert_eq!(place.count("records").await, 2);
+    until("both are in PostgreSQL", async || place.count("records").await == 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
