@@ -5,6 +5,7 @@
 
 pub(super) mod clock;
 pub(super) mod drain;
+mod forget;
 mod held;
 pub(super) mod rescue;
 pub(super) mod settle;
@@ -18,7 +19,7 @@ use std::{
 use oncegate_core::RecordDigest;
 use tokio::sync::{Notify, watch};
 
-use self::{clock::BackClock, held::Held};
+use self::{clock::BackClock, forget::Leftover, held::Held};
 use crate::{
     entry::Entry,
     observer::{Event, Observer},
@@ -34,6 +35,7 @@ pub(super) struct Outbox {
     pub(super) name: String,
     pub(super) clock: BackClock,
     held: Mutex<Held>,
+    leftover: Leftover,
     /// Wakes who drains.
     wake: Notify,
     /// Up to which place all is drained.
@@ -59,6 +61,7 @@ impl Outbox {
             name: uuid::Uuid::new_v4().simple().to_string(),
             clock: BackClock::new(),
             held: Mutex::default(),
+            leftover: Leftover::default(),
             wake: Notify::new(),
             drained: watch::Sender::new(0),
             observer,
@@ -94,11 +97,12 @@ impl Outbox {
         self.held().postpone(record);
     }
 
-    /// Waits until PostgreSQL has all that is kept now.
+    /// Waits until PostgreSQL has all that is kept now, and the front was told.
     pub(super) async fn drained(&self) {
         let last = self.held().last();
         // The sender is ours, so it is not gone.
         let _ = self.drained.subscribe().wait_for(|drained| *drained >= last).await;
+        self.leftover.told().await;
     }
 
     /// Whether PostgreSQL is so far behind that nothing more may be acknowledged before it has it.

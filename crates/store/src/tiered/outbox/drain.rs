@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::{
     super::{Tiers, mode},
-    Kept,
+    Kept, forget,
     held::Refused,
 };
 use crate::{
@@ -55,6 +55,7 @@ pub(in super::super) fn watch(tiers: &Arc<Tiers>) {
             sleep(pause).await;
             let Some(tiers) = tiers.upgrade() else { return };
             tiers.outbox.tell();
+            forget::again(&tiers);
             if tiers.outbox.is_empty() {
                 continue;
             }
@@ -76,6 +77,7 @@ async fn run_once(tiers: &Arc<Tiers>) -> Option<Duration> {
         tiers.outbox.tell();
         return tiers.outbox.held().has_resting().then_some(LOOK);
     }
+    let telling = tiers.outbox.leftover.begin();
     let applied = join_all(batch.iter().map(|kept| apply(tiers, &kept.entry))).await;
     let mut sent = Vec::new();
     let mut pause = GATHER;
@@ -95,7 +97,7 @@ async fn run_once(tiers: &Arc<Tiers>) -> Option<Duration> {
             }
         }
     }
-    forget(tiers, sent);
+    forget::forget(tiers, sent, telling);
     Some(pause)
 }
 
@@ -113,15 +115,6 @@ async fn refused(tiers: &Tiers, kept: &Kept, error: &StoreError) -> bool {
         Refused::Again => false,
         Refused::Alone => set_entry_aside(tiers, entry, error).await.is_ok(),
     }
-}
-
-/// Takes what PostgreSQL has out of our streams. What could not be is applied once more by whoever finds it there.
-pub(in super::super) fn forget(tiers: &Arc<Tiers>, sent: Vec<crate::redis::front::Sent>) {
-    if sent.is_empty() {
-        return;
-    }
-    let tiers = Arc::clone(tiers);
-    tokio::spawn(async move { tiers.tell("forget", tiers.front.forget(&tiers.outbox.name, &sent)).await });
 }
 
 /// Has PostgreSQL write an entry, or set it aside if it cannot be written.

@@ -66,7 +66,10 @@ async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
         };
         // Not of one where something is left that somebody has locked, or nobody can read.
         if tiers.front.bid_farewell(&gateway).await? {
-            tracing::warn!(gateway, count, "the outbox of a gateway that died is drained");
+            match count {
+                0 => tracing::info!(gateway, "a gateway has ended, and left nothing in its outbox"),
+                _ => tracing::warn!(gateway, count, "the outbox of a gateway that died is drained"),
+            }
         }
     }
     Ok(())

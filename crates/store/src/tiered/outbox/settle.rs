@@ -5,7 +5,7 @@ use std::sync::Arc;
 use oncegate_core::{ErrorKind, RecordDigest, StoreError};
 use tokio::time::Instant;
 
-use super::{super::Tiers, drain};
+use super::{super::Tiers, drain, forget};
 use crate::{entry::Entry, postgres::Applied};
 
 // === types ===
@@ -45,7 +45,8 @@ impl Tiers {
             return Err(drain::held(record));
         }
         if let Some(kept) = ours {
-            drain::forget(self, self.outbox.applied(record, kept.number));
+            let telling = self.outbox.leftover.begin();
+            forget::forget(self, self.outbox.applied(record, kept.number), telling);
         }
         Ok(asked)
     }

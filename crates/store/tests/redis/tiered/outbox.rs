@@ -3,6 +3,7 @@
 mod conformance;
 mod faults;
 mod modes;
+mod streams;
 
 use std::time::Duration;
 
