@@ -11,8 +11,6 @@ use crate::{
     servers::postgres::PostgresServer,
 };
 
-const HASTY: &str = "[store]\ntimeout = \"500ms\"\n";
-
 /// A PostgreSQL behind a way on which replies can be held up.
 struct SlowStore {
     _server: PostgresServer,
@@ -36,6 +34,11 @@ impl SlowStore {
             }
         });
         Self { _server: server, url, is_held }
+    }
+
+    /// A gate in a hurry.
+    async fn gate(&self) -> Gate {
+        Gate::start_with("", &[("ONCEGATE__STORE__URL", &self.url), ("ONCEGATE__STORE__TIMEOUT", "500ms")]).await
     }
 
     fn hold(&self, is_held: bool) {
@@ -64,7 +67,7 @@ fn not_executed(answer: &Answer) {
 #[tokio::test]
 async fn c82_a_claim_whose_reply_is_late_is_withdrawn_from_postgresql() {
     let store = SlowStore::start().await;
-    let mut gate = Gate::start_with(HASTY, &[("ONCEGATE__STORE__URL", &store.url)]).await;
+    let mut gate = store.gate().await;
     let request = post("/orders", "{}");
     store.hold(true);
     let sent: Vec<_> = (0..20).map(|_| gate.send(request.clone())).collect();
@@ -78,18 +81,17 @@ async fn c82_a_claim_whose_reply_is_late_is_withdrawn_from_postgresql() {
     assert_eq!(call.header("oncegate-attempt"), Some("1"), "what was never sent is no attempt");
     call.answer(reply(201, "ordered"));
     sent.await.unwrap().is_executed(201, "ordered");
-    gate.repeat(request).await.is_replay_of(201, "ordered");
+    gate.conclude(&request).await.is_replay_of(201, "ordered");
     assert_eq!(gate.executions(), 1);
 }
 
 #[tokio::test]
 async fn c82_a_completion_whose_reply_is_late_is_stored_once_in_postgresql() {
     let store = SlowStore::start().await;
-    let config = format!("{HASTY}[defaults]\nlease = \"2s\"\n");
-    let mut gate = Gate::start_with(&config, &[("ONCEGATE__STORE__URL", &store.url)]).await;
+    let mut gate = store.gate().await;
     let request = post("/orders", "{}");
-    let sent = gate.send(request.clone());
-    let call = gate.service.call().await;
+    let address = gate.server.address.clone();
+    let (sent, call) = gate.until_executed(&address, &request, not_executed).await;
     store.hold(true);
     call.answer(reply(201, "ordered"));
     sent.await.unwrap().is_executed(201, "ordered");

@@ -21,7 +21,7 @@ fn not_executed(answer: &Answer) {
 async fn c12_a_claim_whose_reply_was_lost_is_recognised_and_executed() {
     let database = Database::start();
     let proxy = Proxy::start(database.port()).await;
-    let mut gate = Gate::start_on(database.address_at(proxy.port), "[store]\ntimeout = \"30s\"\n").await;
+    let mut gate = Gate::start_on(database.address_at(proxy.port), "").await;
     let (address, refused) = (gate.server.address.clone(), AtomicUsize::new(0));
     for number in 0..4 {
         let request = post("/orders", "{}").key(&format!("K{number}"));

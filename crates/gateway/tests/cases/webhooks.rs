@@ -8,15 +8,12 @@ use crate::harness::{Answer, Gate, Sent, post, reply};
 
 /// Senders retry, and handlers cope: an abandoned delivery runs again.
 const HOOKS: &str = r#"
-    [store]
-    timeout = "200ms"
     [[route]]
     name = "stripe"
     match = "POST /hooks/stripe"
     key = "body:/id"
     backend = "idempotent"
     statuses = { release = [500] }
-    lease = "1s"
     [[route]]
     name = "github"
     match = "POST /hooks/github"
@@ -83,7 +80,8 @@ async fn c84_a_delivery_is_not_acknowledged_before_it_succeeded() {
 
 #[tokio::test]
 async fn c84_a_delivery_whose_worker_died_runs_again_after_its_lease() {
-    let mut gate = Gate::start(HOOKS).await;
+    let brief = HOOKS.replace("release = [500] }", "release = [500] }\nlease = \"1s\"");
+    let mut gate = Gate::start(&brief).await;
     let sent = gate.send(delivery("stripe"));
     let _never_answered = gate.service.call().await;
     gate.restart(HOOKS).await;

@@ -33,19 +33,19 @@ impl Client {
         Some(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    /// Repeats until the answer is more than "still running".
+    /// Repeats until the answer is more than "not yet".
     pub(crate) async fn conclude(&self, address: &str, key: &str) -> Answer {
         let concluded = async {
             loop {
                 match self.pay(address, key).await {
-                    Some(answer) if answer.problem() == Some("in-flight") => {}
+                    Some(answer) if matches!(answer.problem(), Some("in-flight" | "store-unavailable")) => {}
                     Some(answer) => return answer,
                     None => panic!("the restarted gate does not answer"),
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), concluded).await.expect("a key stays blocked for ever")
+        tokio::time::timeout(Duration::from_secs(60), concluded).await.expect("a key stays blocked for ever")
     }
 }
 

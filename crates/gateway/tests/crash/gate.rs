@@ -26,6 +26,8 @@ impl Gate {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONCEGATE")) {
             command.env_remove(name);
         }
+        // A busy machine is no store that is down.
+        command.env("ONCEGATE__STORE__TIMEOUT", "20s");
         if let Some(crash_at) = crash_at {
             command.env("ONCEGATE_CRASH_AT", crash_at);
         }

@@ -119,6 +119,8 @@ async fn load(address: &str) -> HashMap<String, Option<Bytes>> {
                 let key = format!("client-{number}-payment-{payment}");
                 let answer = client.pay(&address, &key).await;
                 let is_over = answer.is_none();
+                // A busy machine may have been too late, which is no answer that must be kept.
+                let answer = answer.filter(|answer| answer.problem() != Some("store-unavailable"));
                 if let Some(answer) = &answer {
                     assert_eq!(answer.status, 201, "before the kill");
                 }

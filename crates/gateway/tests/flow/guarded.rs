@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -18,7 +19,8 @@ use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use oncegate_core::{Filter, IdempotencyKey, MemoryStore, Record, Store};
 use oncegate_store::sqlite::{Options, SqliteStore};
 use oncegate_tower::{
-    BoxError, Handle, Idempotency, IdempotencyLayer, RequestBody, Route, Routes, UpstreamError, UpstreamErrorKind,
+    BoxError, Handle, Idempotency, IdempotencyLayer, RequestBody, Route, Routes, Settings, UpstreamError,
+    UpstreamErrorKind,
 };
 use tempfile::TempDir;
 use tokio::task::yield_now;
@@ -94,7 +96,10 @@ impl Guarded {
     /// A layer that knows nothing yet, and a key that is new.
     pub(crate) fn new(records: &Records, route: Route, ending: Ending) -> Self {
         let store = Arc::clone(&records.store);
-        let layer = IdempotencyLayer::new(Arc::new(Stutter(Arc::clone(&store))), Routes::all(route));
+        // A busy machine is no store that is down.
+        let settings = Settings { store_timeout: Duration::from_secs(20), ..Settings::default() };
+        let stuttering = Arc::new(Stutter(Arc::clone(&store)));
+        let layer = IdempotencyLayer::with_settings(stuttering, Routes::all(route), settings);
         let executions = Arc::new(AtomicUsize::new(0));
         let service = layer.layer(Inner { ending, executions: Arc::clone(&executions) });
         let key = format!("k{}", records.keys.fetch_add(1, Ordering::SeqCst));

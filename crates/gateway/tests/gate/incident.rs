@@ -31,7 +31,7 @@ const DATABASE: &str = "shop";
 
 const CONFIGURATION: &str = r#"
 [store]
-timeout = "1s"
+timeout = "5s"
 [defaults]
 scope = ["header:X-Org"]
 lease = "2s"

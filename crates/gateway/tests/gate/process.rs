@@ -63,7 +63,8 @@ impl Gate {
     /// Starts it with these flags, and waits for its admin listener only.
     pub(crate) fn start_admin_in(directory: TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = oncegate(directory.path(), &[&["serve", "--admin", "127.0.0.1:0"], arguments].concat());
-        command.envs(variables.iter().copied());
+        // A busy machine is no store that is down; a test may bring another timeout.
+        command.env("ONCEGATE__STORE__TIMEOUT", "20s").envs(variables.iter().copied());
         Self::start_as(command, directory)
     }
 

@@ -132,10 +132,10 @@ fn a_file_that_is_gone_changes_nothing() {
 fn what_needs_a_restart_is_refused_by_name_together_with_all_else() {
     let backend = Backend::prompt();
     let mut gate = start(&backend, "");
-    let said = gate.reload_in_vain(&format!("drain = \"7s\"\n{REQUIRED}[store]\ntimeout = \"1s\"\n"));
+    let said = gate.reload_in_vain(&format!("drain = \"7s\"\n{REQUIRED}[store]\ncache_bytes = \"1MiB\"\n"));
     for fault in [
         r#"gate.toml:1:9: drain is "7s" instead of "30s": needs a restart"#,
-        r#"gate.toml:7:11: [store] timeout is "1s" instead of "2s": needs a restart"#,
+        r#"gate.toml:7:15: [store] cache_bytes is "1MiB" instead of "64MiB": needs a restart"#,
     ] {
         assert!(said.replace("\\\"", "\"").contains(fault), "no {fault} in {said}");
     }

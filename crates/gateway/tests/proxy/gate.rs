@@ -24,6 +24,8 @@ impl Gate {
         command
             .args(["serve", "--upstream", &format!("http://{upstream}"), "--listen", "127.0.0.1:0"])
             .args(["--admin", "127.0.0.1:0", "--store", "sqlite://gate.db"])
+            // A busy machine is no store that is down.
+            .env("ONCEGATE__STORE__TIMEOUT", "20s")
             .current_dir(directory.path())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
