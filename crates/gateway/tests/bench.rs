@@ -19,7 +19,11 @@ const SHORT: [&str; 6] = ["--callers", "8", "--seconds", "1", "--rounds", "1"];
 
 fn bench(arguments: &[&str]) -> Output {
     let mut oncegate = Command::new(env!("CARGO_BIN_EXE_oncegate"));
-    oncegate.args(["bench", "store"]).args(SHORT).args(arguments).output().unwrap()
+    oncegate.args(["bench", "store"]).args(SHORT).args(arguments);
+    let output = oncegate.output().unwrap();
+    // A second in which the machine stood still is no measurement.
+    let is_empty = String::from_utf8_lossy(&output.stdout).contains("no cycle ended in time");
+    if is_empty { oncegate.output().unwrap() } else { output }
 }
 
 /// What it printed, after it ended with success.
@@ -35,7 +39,7 @@ fn words(output: &Output) -> String {
 
 #[test]
 fn the_store_is_compared_with_the_plain_recipe_and_leaves_nothing_behind() {
-    let server = PostgresServer::start().unwrap();
+    let server = PostgresServer::start_durable().unwrap();
     server.create_database("shop").unwrap();
     let (user, password, port) = (server.user(), server.password(), server.port());
     let output = bench(&["--json", "--store", &format!("postgres://{user}:{password}@127.0.0.1:{port}/shop")]);

@@ -1,4 +1,4 @@
-"""A PostgreSQL server in a temporary directory, durable as in production."""
+"""A PostgreSQL server in a temporary directory. It does not wait for the disk: tests kill processes only."""
 
 import os
 import pwd
@@ -31,7 +31,6 @@ class PostgresServer:
         try:
             where = ["--pgdata", self.data, "--pwfile", password_file]
             what = ["--auth=scram-sha-256", "--username=postgres", "--encoding=UTF8", "--locale=C"]
-            # Only an empty cluster that nobody needs after a power cut is not synced; the server itself syncs.
             self._run("initdb", *where, *what, "--no-sync", "--no-instructions")
             self.process = self._start()
         except BaseException:
@@ -63,6 +62,7 @@ class PostgresServer:
                 "port": self.port,
                 "unix_socket_directories": self.directory,
                 "cluster_name": self.name,
+                "fsync": "off",
             }
             options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
             try:

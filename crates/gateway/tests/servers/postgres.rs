@@ -1,4 +1,6 @@
-//! A PostgreSQL server of the test's own: a fresh cluster in a temporary directory, durable as in production.
+//! A PostgreSQL server of the test's own: a fresh cluster in a temporary directory.
+//!
+//! It does not wait for the disk, which a busy machine makes slow: tests kill processes, and what these have written stays.
 
 use std::env;
 use std::fs::{self, File};
@@ -49,6 +51,8 @@ struct Cluster {
     password: String,
     /// Random, so that no other server can answer in its place unnoticed.
     name: String,
+    /// Whether a commit waits until the disk has it.
+    is_durable: bool,
 }
 
 /// Whom to run the server as when we are root, which PostgreSQL refuses to run as.
@@ -68,7 +72,20 @@ impl PostgresServer {
         Self::furnished("empty", |_| Ok(()))
     }
 
-    /// The same, with what `furnish` puts into it. That is done once and kept under the target directory by this name, to be
+    /// The same, durable as in production.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub(crate) fn start_durable() -> anyhow::Result<Self> {
+        let mut server = Self::start()?;
+        server.stop();
+        server.cluster.is_durable = true;
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// The same as [`start`](Self::start), with what `furnish` puts into it. That is done once and kept under the target directory by this name, to be
     /// copied: making a cluster takes ten times as long.
     ///
     /// # Errors
@@ -175,7 +192,6 @@ impl Cluster {
             .arg("--pwfile")
             .arg(&password_file)
             .args(["--auth=scram-sha-256", &format!("--username={USER}"), "--encoding=UTF8", "--locale=C"])
-            // The server itself syncs; only an empty cluster that nobody needs after a power cut is not synced.
             .args(["--no-sync", "--no-instructions"]);
         run(initdb)?;
         Ok(cluster)
@@ -202,7 +218,7 @@ impl Cluster {
         if let Some(Owner { user, group }) = owner {
             chown(directory.path(), Some(user), Some(group))?;
         }
-        Ok(Self { programs, owner, directory, password, name: Uuid::new_v4().to_string() })
+        Ok(Self { programs, owner, directory, password, name: Uuid::new_v4().to_string(), is_durable: false })
     }
 
     /// Starts the server on a free port.
@@ -227,6 +243,7 @@ impl Cluster {
             &format!("port={port}"),
             &format!("unix_socket_directories={}", self.path().display()),
             &format!("cluster_name={}", self.name),
+            if self.is_durable { "fsync=on" } else { "fsync=off" },
         ] {
             postgres.args(["-c", setting]);
         }
