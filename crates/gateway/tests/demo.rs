@@ -79,7 +79,9 @@ fn a_signal_in_the_middle_stops_what_was_started() {
         demo.wait_for_progress("3/5");
         demo.signal(signal);
         let (code, left) = demo.wait();
-        assert_eq!((code, left), (Some(1), Vec::<String>::new()), "{signal:?}");
+        // On a slow machine all may have been shown when the signal came.
+        let expected = i32::from(demo.rest().is_empty());
+        assert_eq!((code, left), (Some(expected), Vec::<String>::new()), "{signal:?}");
     }
 }
 

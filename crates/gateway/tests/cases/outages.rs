@@ -23,7 +23,7 @@ mod teller;
 /// Clients at once.
 const CLIENTS: usize = 16;
 
-/// How long after the server's return an outage counts on: connections have to be made again.
+/// How long an outage counts on after the first successes: connections have to be made again.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Longer than the lease, which ends a claim whose request nobody carries on.
@@ -100,6 +100,7 @@ async fn outages(database: &mut Database, log: &Log) -> Vec<(Instant, Instant)> 
         let begin = Instant::now();
         database.stop();
         database.start_again();
+        log.more(CLIENTS).await;
         let end = Instant::now() + GRACE;
         outages.push((begin, end));
         tokio::time::sleep_until(end.into()).await;

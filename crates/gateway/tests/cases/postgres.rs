@@ -98,7 +98,8 @@ async fn c79_repeats_that_wait_hold_no_connection_to_postgresql() {
     let ours = "FROM pg_stat_activity WHERE application_name = 'oncegate'";
     let connections: u32 = database.execute(&format!("SELECT count(*) {ours}")).parse().unwrap();
     assert!(connections <= 6, "three for each gateway, however many wait: {connections}");
-    let open = format!("SELECT count(*) {ours} AND xact_start < now() - interval '1 s'");
+    let open =
+        format!("SELECT count(*) {ours} AND state = 'idle in transaction' AND xact_start < now() - interval '1 s'");
     assert_eq!(database.execute(&open), "0", "no transaction waits for an execution");
     running.answer(reply(201, "ordered"));
     first.await.unwrap().is_executed(201, "ordered");

@@ -147,7 +147,17 @@ async fn routes_are_matched_in_their_order_on_the_path_that_is_meant() {
 
 #[tokio::test]
 async fn an_answer_that_takes_too_long_leaves_an_unknown_record() {
-    let mut gate = Gate::start("[defaults]\nupstream_timeout = \"200ms\"\nidle_timeout = \"200ms\"\n").await;
+    let config = r#"
+        [[route]]
+        name = "late"
+        match = "POST /orders"
+        upstream_timeout = "200ms"
+        [[route]]
+        name = "stuck"
+        match = "POST /documents"
+        idle_timeout = "200ms"
+    "#;
+    let mut gate = Gate::start(config).await;
     let late = gate.send(post("/orders", "{}"));
     let _never_answered = gate.service.call().await;
     let problem = late.await.unwrap().problem(504, "upstream-timeout");
@@ -155,7 +165,7 @@ async fn an_answer_that_takes_too_long_leaves_an_unknown_record() {
     let problem = gate.repeat(post("/orders", "{}")).await.problem(409, "unknown");
     assert_eq!(problem["reason"], "timeout");
 
-    let stuck = post("/orders", "{}").key("K2");
+    let stuck = post("/documents", "{}").key("K2");
     let first = gate.send(stuck.clone());
     let (parts, answer) = streamed(200);
     gate.service.call().await.answer(answer);

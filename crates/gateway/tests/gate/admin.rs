@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::{
+    admin_only::wait_for_metrics,
     backend::Backend,
     http::{get, pay},
     process::{Gate, run, text},
@@ -15,12 +16,13 @@ fn it_says_whether_it_lives_and_is_ready_and_what_it_counted() {
     assert_eq!((pay(&gate.address, "k1").status(), pay(&gate.address, "k1").status()), (201, 201));
     assert_eq!(get(&gate.admin, "/healthz", "").status(), 200);
     assert_eq!(get(&gate.admin, "/readyz", "").status(), 200, "the store was asked before the start was over");
+    // An execution ends a moment after its answer.
+    wait_for_metrics(&gate, &["oncegate_executions 0"]);
     let metrics = get(&gate.admin, "/metrics", "");
     assert_eq!(metrics.field("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     for line in [
         r#"oncegate_requests_total{route="defaults",outcome="executed",status="201"} 1"#,
         r#"oncegate_requests_total{route="defaults",outcome="replayed",status="201"} 1"#,
-        "oncegate_executions 0",
         "oncegate_store_up 1",
     ] {
         assert!(metrics.body.lines().any(|each| each == line), "no {line} in\n{}", metrics.body);

@@ -35,7 +35,7 @@ fn tell(gate: &Gate, path: &str, order: &Value) -> u16 {
     http::read(&mut stream).unwrap().status()
 }
 
-fn wait_for_metrics(gate: &Gate, expected: &[&str]) {
+pub(crate) fn wait_for_metrics(gate: &Gate, expected: &[&str]) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let metrics = get(&gate.admin, "/metrics", "").body;

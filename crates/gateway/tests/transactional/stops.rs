@@ -19,6 +19,8 @@ fn stops() -> usize {
 fn a_worker_that_is_stopped_past_its_lease_is_taken_over_and_fenced() {
     let mut place = Place::open();
     let gate = place.gate("upstream_timeout = \"3s\"\nlease = \"3s\"");
+    // Those who take over have all the time that they need.
+    let patient = place.gate("upstream_timeout = \"60s\"\nlease = \"60s\"");
     let keys: Vec<_> = (0..stops()).map(|number| format!("stopped-{number}")).collect();
     for keys in keys.chunks(AT_A_TIME) {
         thread::scope(|scope| {
@@ -26,7 +28,7 @@ fn a_worker_that_is_stopped_past_its_lease_is_taken_over_and_fenced() {
                 scope.spawn(|| pay_misbehaving(&gate.address, key, "stop before completing"));
             }
             let stopped = place.workers.wait_for_stops(keys.len());
-            let repeats: Vec<_> = keys.iter().map(|key| scope.spawn(|| conclude(&gate.address, key))).collect();
+            let repeats: Vec<_> = keys.iter().map(|key| scope.spawn(|| conclude(&patient.address, key))).collect();
             let answers: Vec<_> = repeats.into_iter().map(|repeat| repeat.join().unwrap()).collect();
             assert_eq!(place.workers.fenced_so_far(), 0, "all of them were taken over during their stop");
             stopped.values().for_each(|process| Workers::go_on(*process));
@@ -36,7 +38,7 @@ fn a_worker_that_is_stopped_past_its_lease_is_taken_over_and_fenced() {
             expected.sort_unstable();
             assert_eq!(fenced, expected, "each of them raised OG001");
             for (key, answer) in keys.iter().zip(answers) {
-                let repeat = pay(&gate.address, key).unwrap();
+                let repeat = pay(&patient.address, key).unwrap();
                 assert_eq!((answer.status, repeat.status, repeat.is_replay), (201, 201, true), "{key}");
                 assert_eq!(repeat.body, answer.body, "{key}");
             }
@@ -50,7 +52,7 @@ fn a_worker_that_is_stopped_past_its_lease_is_taken_over_and_fenced() {
         place.payments_and_wrong_keys()
     );
     assert_eq!(second, keys.len().to_string());
-    assert_eq!(counter(&gate, "oncegate_takeovers_total"), u64::try_from(keys.len()).unwrap());
+    assert_eq!(counter(&patient, "oncegate_takeovers_total"), u64::try_from(keys.len()).unwrap());
     assert_eq!(place.payments_and_wrong_keys(), format!("{}|0", keys.len()));
 }
 

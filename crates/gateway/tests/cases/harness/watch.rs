@@ -47,6 +47,15 @@ impl Gate {
         StoreLock(holder)
     }
 
+    /// Ends all leases, as their time would.
+    pub(crate) fn end_leases(&self) {
+        let script = "import sqlite3, sys; store = sqlite3.connect(sys.argv[1], timeout=60); \
+                      store.execute('UPDATE records SET lease_until = created_at'); store.commit()";
+        let mut command = std::process::Command::new("python3");
+        let status = command.args(["-c", script]).arg(self.directory().join("gate.db")).status().unwrap();
+        assert!(status.success());
+    }
+
     /// All living records.
     pub(crate) async fn records(&self) -> Vec<Record> {
         self.store().list(&Filter::default()).await.unwrap()
