@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class Client:
             connection.close()
             raise
 
-    def post_until_decided(self, path, key, seconds=30, **options):
+    def post_until_decided(self, path, key, seconds=60, **options):
         """Repeats until there is a success, as a client does whose connection breaks or that is told 409 or 5xx."""
 
         def decided():
@@ -71,13 +72,14 @@ class Client:
 
         return eventually(decided, seconds)
 
-    def outlived(self, application, path, key, seconds):
-        """Has a worker stall so long that a repeat takes over; answers the success that both are told."""
-        payment, zombie = {"amount": 5, "stall": seconds}, []
-        worker = threading.Thread(target=lambda: zombie.append(self.post(path, key, payment)))
-        worker.start()
-        eventually(lambda: application.query("SELECT 1 FROM oncegate.abandoned"))
-        taken_over = self.post_until_decided(path, key, payment=payment)
+    def outlived(self, application, path, key):
+        """Has a worker stall until a repeat has taken over; answers the success that both are told."""
+        with tempfile.NamedTemporaryFile() as stall:
+            payment, zombie = {"amount": 5, "stall": stall.name}, []
+            worker = threading.Thread(target=lambda: zombie.append(self.post(path, key, payment)))
+            worker.start()
+            eventually(lambda: application.query("SELECT 1 FROM oncegate.abandoned"))
+            taken_over = self.post_until_decided(path, key, payment=payment)
         worker.join()
 
         assert taken_over.json["attempt"] == 2

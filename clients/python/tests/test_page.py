@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -32,8 +33,7 @@ def reader(postgres, tmp_path):
     with postgres.connect() as connection:
         connection.execute("DROP DATABASE IF EXISTS shop")
         connection.execute("CREATE DATABASE shop")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     reader = Reader(tmp_path, port)
     reader.environment |= {
         "ONCEGATE": str(REPOSITORY),
@@ -50,6 +50,14 @@ def reader(postgres, tmp_path):
     }
     yield reader
     reader.stop()
+
+
+def free_port():
+    """A port that nobody else is given until the page comes to it: below those that the kernel chooses from."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Reader:

@@ -292,12 +292,15 @@ def test_a_claim_whose_connection_was_lost_is_asked_again(shop, client, key):
 
 
 def test_a_client_that_has_gone_away_does_not_stop_its_payment(shop, client, key):
-    body = json.dumps({"amount": 5, "stall": 0.5}).encode()
-    connection = http.client.HTTPConnection(client.address, timeout=60)
-    connection.request("POST", "/inside", body, {"Content-Type": "application/json", "Idempotency-Key": key})
+    body = json.dumps({"amount": 5}).encode()
     state = "SELECT state FROM oncegate.records WHERE key = %s"
-    eventually(lambda: shop.query(state, key) == [("in_flight",)])
-    connection.close()
+    # Nobody can pay until the client has gone.
+    with shop.postgres.connect(shop.database) as database, database.transaction():
+        database.execute("LOCK TABLE project_payment IN EXCLUSIVE MODE")
+        connection = http.client.HTTPConnection(client.address, timeout=60)
+        connection.request("POST", "/inside", body, {"Content-Type": "application/json", "Idempotency-Key": key})
+        eventually(lambda: shop.query(state, key) == [("in_flight",)])
+        connection.close()
     eventually(lambda: shop.query(state, key) == [("completed",)])
     repeat = client.post("/inside", key, body)
     assert (repeat.status, repeat.is_replay) == (201, True)

@@ -12,7 +12,7 @@ SECRET = "0123456789abcdef0123456789abcdef"
 
 def test_a_task_in_the_background_runs_only_of_what_was_committed(service):
     client = service.serve(ONCEGATE=json.dumps({"lease": 0.5}))
-    client.outlived(service, "/background", "key", 4)
+    client.outlived(service, "/background", "key")
     # One process serves: the zombie's task would have been noted before this one's.
     assert client.post("/background", "another").status == 201
     notes = "SELECT count(*) FROM note WHERE key = %s"
@@ -22,7 +22,7 @@ def test_a_task_in_the_background_runs_only_of_what_was_committed(service):
 
 def test_a_stop_of_the_server_gives_back_what_it_interrupts(service):
     client = service.serve(ONCEGATE=json.dumps({"lease": 60}))
-    interrupted = threading.Thread(target=ignored, args=(client, "key", {"stall": 30}))
+    interrupted = threading.Thread(target=ignored, args=(client, "key", {"stall": __file__}))
     interrupted.start()
     state = "SELECT state FROM oncegate.records"
     eventually(lambda: service.query(state) == [("in_flight",)])

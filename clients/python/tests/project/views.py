@@ -1,5 +1,6 @@
 """One payment, guarded in every form that views have."""
 
+import os
 import time
 
 from django.db import connection, transaction
@@ -26,10 +27,10 @@ def pay(request):
     crash_at("before insert")
     payment = Payment.objects.create(key=request.headers.get("Idempotency-Key", ""), amount=body.get("amount", 5))
     crash_at("after insert")
-    # Only the first attempt stalls: a takeover finds the way clear.
+    # Stalls as long as there is this file. Only the first attempt does: a takeover finds the way clear.
     attempt = getattr(request, "oncegate", None)
-    if attempt is None or not attempt.is_takeover:
-        time.sleep(body.get("stall", 0))
+    while os.path.exists(body.get("stall", "")) and (attempt is None or not attempt.is_takeover):
+        time.sleep(0.02)
     fail(body.get("fail"))
     return {"id": payment.pk, "attempt": getattr(attempt, "number", None)}
 

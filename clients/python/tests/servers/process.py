@@ -69,7 +69,7 @@ class ServerProcess:
         self._known.set()
 
 
-def eventually(condition, seconds=30):
+def eventually(condition, seconds=60):
     """Waits until a condition holds, and answers what it said."""
     deadline = time.monotonic() + seconds
     while not (held := condition()):

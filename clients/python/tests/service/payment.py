@@ -1,6 +1,7 @@
 """One payment, and what a test wants to go wrong behind it."""
 
 import asyncio
+import os
 
 from fastapi import HTTPException
 from pydantic import BaseModel
@@ -14,7 +15,7 @@ from service.database import Payment
 
 class Order(BaseModel):
     amount: int = 5
-    stall: float = 0
+    stall: str = ""
     fail: str = "nothing"
     status: int = 201
     sent_at: int = 0
@@ -30,10 +31,10 @@ async def pay(session, key, order):
     session.add(payment)
     await session.flush()
     crash_at("after insert")
-    # Only the first attempt stalls: a takeover finds the way clear.
+    # Stalls as long as there is this file. Only the first attempt does: a takeover finds the way clear.
     ours = attempt()
-    if ours is None or not ours.is_takeover:
-        await asyncio.sleep(order.stall)
+    while os.path.exists(order.stall) and (ours is None or not ours.is_takeover):
+        await asyncio.sleep(0.02)
     await fail(session, order.fail)
     return {"id": payment.id, "attempt": ours.number if ours else None}
 
