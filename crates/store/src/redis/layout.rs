@@ -11,6 +11,10 @@ use super::caller::Sent;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag(u8);
 
+/// How many tags are asked at once: enough that the way to the server does not count, and claims get between. The driver of a
+/// Cluster has been seen to wait for itself for ever when a failover met hundreds of calls on their way.
+const TAGS_AT_ONCE: usize = 16;
+
 // === impl Tag ===
 
 impl Tag {
@@ -21,6 +25,17 @@ impl Tag {
 
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).map(Self)
+    }
+
+    /// The same, in parts that may be asked at once.
+    pub(crate) fn parts() -> impl Iterator<Item = Vec<Self>> {
+        Self::parts_of(Self::all())
+    }
+
+    pub(super) fn parts_of(mut tags: impl Iterator<Item = Self>) -> impl Iterator<Item = Vec<Self>> {
+        std::iter::from_fn(move || {
+            Some(tags.by_ref().take(TAGS_AT_ONCE).collect::<Vec<_>>()).filter(|tags| !tags.is_empty())
+        })
     }
 
     /// What a verb of one record may touch, in the order that `record.lua` names.

@@ -29,9 +29,6 @@ struct Counted {
     due: Reaped,
 }
 
-/// How many tags are asked at once: enough that the way to the server does not count, and claims get between.
-const TAGS_AT_ONCE: usize = 32;
-
 /// About how many records one page of a list reads, during which no claim is answered.
 const PAGE: u64 = 256;
 
@@ -60,7 +57,7 @@ impl RedisStore {
     /// Walks the indexes page by page and keeps the oldest; then reads those.
     pub(super) async fn oldest(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
         let mut oldest = BTreeSet::new();
-        for tags in chunks(tags_of(filter)) {
+        for tags in Tag::parts_of(tags_of(filter)) {
             let walks = tags.into_iter().flat_map(|tag| states_of(filter).map(move |state| (tag, state)));
             let found = try_join_all(walks.map(|(tag, state)| self.walk(tag, state, filter))).await?;
             oldest.extend(found.into_iter().flatten());
@@ -124,7 +121,7 @@ impl RedisStore {
 
     async fn counted(&self) -> Result<Vec<(Tag, Counted)>, StoreError> {
         let mut all = Vec::new();
-        for tags in chunks(Tag::all()) {
+        for tags in Tag::parts() {
             all.extend(try_join_all(tags.into_iter().map(|tag| self.counted_in(tag))).await?);
         }
         Ok(all)
@@ -160,7 +157,7 @@ impl RedisStore {
     pub(super) async fn entries(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {
         let rows = Filter::allowed(rows);
         let mut all = Vec::new();
-        for tags in chunks(Tag::all()) {
+        for tags in Tag::parts() {
             for entries in try_join_all(tags.into_iter().map(|tag| self.entries_of(tag, rows))).await? {
                 all.extend(entries);
             }
@@ -196,12 +193,6 @@ fn states_of(filter: &Filter) -> impl Iterator<Item = StateName> {
     [StateName::InFlight, StateName::Completed, StateName::Unknown]
         .into_iter()
         .filter(move |name| state.is_none_or(|state| state == *name) && (!abandoned || *name == StateName::InFlight))
-}
-
-fn chunks(mut tags: impl Iterator<Item = Tag>) -> impl Iterator<Item = Vec<Tag>> {
-    std::iter::from_fn(move || {
-        Some(tags.by_ref().take(TAGS_AT_ONCE).collect::<Vec<_>>()).filter(|tags| !tags.is_empty())
-    })
 }
 
 fn shorten<T: Ord>(set: &mut BTreeSet<T>, length_max: usize) {

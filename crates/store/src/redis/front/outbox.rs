@@ -158,7 +158,10 @@ impl Front {
             }
             Ok(())
         };
-        try_join_all(Tag::all().map(open)).await.map(drop)
+        for tags in Tag::parts() {
+            try_join_all(tags.into_iter().map(&open)).await?;
+        }
+        Ok(())
     }
 
     /// Takes from every tag what it was given.
@@ -169,6 +172,9 @@ impl Front {
             command.arg(tag.sentinel(&database));
             self.tell(&command).await
         };
-        try_join_all(Tag::all().map(close)).await.map(drop)
+        for tags in Tag::parts() {
+            try_join_all(tags.into_iter().map(&close)).await?;
+        }
+        Ok(())
     }
 }

@@ -85,9 +85,11 @@ impl Front {
 
     /// Forgets a gateway whose outbox is empty; whether it was.
     pub(crate) async fn bid_farewell(&self, gateway: &str) -> Result<bool, StoreError> {
-        let is_empty = try_join_all(Tag::all().map(|tag| self.is_forgotten(gateway, tag))).await?;
-        if is_empty.contains(&false) {
-            return Ok(false);
+        for tags in Tag::parts() {
+            let is_empty = try_join_all(tags.into_iter().map(|tag| self.is_forgotten(gateway, tag))).await?;
+            if is_empty.contains(&false) {
+                return Ok(false);
+            }
         }
         let mut name = redis::cmd("SREM");
         name.arg(gateways(&self.database())).arg(gateway);

@@ -16,9 +16,6 @@ use crate::{
 /// How often the dead are looked for.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How many tags are read at once.
-const TAGS_MAX: usize = 16;
-
 /// For how long a gateway is believed to live that has said so.
 const LIFE: Duration = Duration::from_secs(3);
 
@@ -78,9 +75,8 @@ async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
 /// Drains a gateway's outbox; how many entries there were.
 async fn drain_of(tiers: &Tiers, gateway: &str) -> Result<usize, StoreError> {
     let mut count = 0;
-    let tags: Vec<Tag> = Tag::all().collect();
-    for tags in tags.chunks(TAGS_MAX) {
-        let counts = tags.iter().map(|tag| drain_tag(tiers, gateway, *tag));
+    for tags in Tag::parts() {
+        let counts = tags.into_iter().map(|tag| drain_tag(tiers, gateway, tag));
         let written = try_join_all(counts).await?.into_iter().sum::<usize>();
         if written > 0 {
             // New keys wait for what the dead held, as they do for the living, but not for what nobody can write.
