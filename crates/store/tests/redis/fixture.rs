@@ -101,7 +101,7 @@ pub(crate) fn response(status: u16) -> StoredResponse {
 
 /// Waits until a replica follows this server.
 pub(crate) async fn until_followed(primary: &Server) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     let mut connection = primary.connect().await;
     loop {
         let info: String = redis::cmd("INFO").arg("replication").query_async(&mut connection).await.unwrap();

@@ -6,7 +6,7 @@ use oncegate_core::{Claim, ErrorKind, Store, Written};
 
 use crate::{
     fixture::{acquire, open, repeat, request, response, until_followed},
-    server::{Cluster, Server},
+    server::{Cluster, Server, connect_to},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,14 +96,9 @@ async fn a_user_may_do_what_the_documentation_names_and_no_more() {
         assert!(said.contains("refuses this user or password") && !said.contains("hunter2"), "{who}: {said}");
     }
     let narrow = redis::cmd("ACL").arg("SETUSER").arg("oncegate").arg("-zadd").to_owned();
-    narrow.exec_async(&mut connection_as(&server).await).await.unwrap();
+    narrow.exec_async(&mut connect_to(&address(":other@")).await).await.unwrap();
     let error = store.claim(&request("l")).await.unwrap_err().to_string();
     assert!(error.contains("does not allow this user"), "{error}");
-}
-
-async fn connection_as(server: &Server) -> redis::aio::MultiplexedConnection {
-    let client = redis::Client::open(format!("redis://:other@127.0.0.1:{}", server.port())).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

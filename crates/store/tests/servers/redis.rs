@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Client, aio::MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, aio::MultiplexedConnection};
 use tempfile::TempDir;
 
 #[path = "redis/cluster.rs"]
@@ -19,8 +19,8 @@ pub(crate) use self::cluster::Cluster;
 /// Ports tried: somebody else may take a free one between our look and the server's start.
 const PORTS_MAX: usize = 5;
 
-/// How long a server may take to start, or a Cluster to form.
-const START_MAX: Duration = Duration::from_secs(30);
+/// How long a server may take to start or to answer, or a Cluster to form: longer than any does that does not hang.
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// A running server. Dropping it, also while a test panics, ends it.
 pub(crate) struct Server {
@@ -122,15 +122,11 @@ impl Server {
 
     /// A connection to this very server, which has the process that we started.
     pub(crate) async fn connect(&self) -> MultiplexedConnection {
-        let mut connection = self.connect_to(&self.address()).await;
+        let mut connection = connect_to(&self.address()).await;
         let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await.unwrap();
         let pid = format!("process_id:{}\r\n", self.child.as_ref().expect("it runs").id());
         assert!(info.contains(&pid), "another server answers on port {}", self.port);
         connection
-    }
-
-    async fn connect_to(&self, address: &str) -> MultiplexedConnection {
-        Client::open(address).unwrap().get_multiplexed_async_connection().await.unwrap()
     }
 
     fn log(&self) -> String {
@@ -145,6 +141,13 @@ impl Drop for Server {
             eprintln!("the server's log:\n{}", self.log());
         }
     }
+}
+
+/// A connection that waits for a server on a busy machine.
+pub(crate) async fn connect_to(address: &str) -> MultiplexedConnection {
+    let config = AsyncConnectionConfig::new();
+    let config = config.set_connection_timeout(Some(START_MAX)).set_response_timeout(Some(START_MAX));
+    Client::open(address).unwrap().get_multiplexed_async_connection_with_config(&config).await.unwrap()
 }
 
 pub(crate) fn free_port() -> u16 {
