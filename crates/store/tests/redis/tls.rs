@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{
     fixture::{acquire, open, request},
-    server::Server,
+    server::{ANOTHER_PORT, Server},
 };
 
 /// An authority of the test's own, and what it gave a server.
@@ -37,19 +37,18 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// A server that listens in clear too, which the test needs, and the port where it encrypts.
-    async fn server(&self) -> (Server, u16) {
-        let port = crate::server::free_port();
+    /// A server that encrypts at another port, and listens in clear too, which the test needs.
+    async fn server(&self) -> Server {
         let setting = |name: &str, file: &str| format!("--{name} {}", self.file(file).display());
         let settings = [
-            format!("--tls-port {port}"),
+            format!("--tls-port {ANOTHER_PORT}"),
             setting("tls-cert-file", "server.pem"),
             setting("tls-key-file", "server.key"),
             setting("tls-ca-cert-file", "authority.pem"),
             "--tls-auth-clients no".to_owned(),
         ];
         let settings: Vec<_> = settings.iter().map(String::as_str).collect();
-        (Server::start(&settings).await, port)
+        Server::start(&settings).await
     }
 
     fn option(&self) -> String {
@@ -60,7 +59,8 @@ impl Authority {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_encrypted_connection_is_to_the_server_that_was_meant() {
     let (authority, another) = (Authority::new(), Authority::new());
-    let (server, port) = authority.server().await;
+    let server = authority.server().await;
+    let port = server.another_port();
     let store = open(&format!("rediss://localhost:{port}{}", authority.option()), |_| {});
     acquire(&store, &request("k")).await;
     for (address, why) in [

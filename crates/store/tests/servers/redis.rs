@@ -22,11 +22,15 @@ const PORTS_MAX: usize = 5;
 /// How long a server may take to start or to answer, or a Cluster to form: longer than any does that does not hang.
 const START_MAX: Duration = Duration::from_secs(60);
 
+/// Stands in settings for a port of the server's besides that for commands.
+pub(crate) const ANOTHER_PORT: &str = "another-port";
+
 /// A running server. Dropping it, also while a test panics, ends it.
 pub(crate) struct Server {
     directory: TempDir,
     settings: Vec<String>,
     port: u16,
+    another_port: u16,
     child: Option<Child>,
 }
 
@@ -37,9 +41,9 @@ impl Server {
     pub(crate) async fn start(settings: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("oncegate-redis-").tempdir().unwrap();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut server = Self { directory, settings, port: 0, child: None };
+        let mut server = Self { directory, settings, port: 0, another_port: 0, child: None };
         for _ in 0..PORTS_MAX {
-            server.port = free_port();
+            (server.port, server.another_port) = (free_port(), free_port());
             if server.try_start().await {
                 return server;
             }
@@ -47,10 +51,14 @@ impl Server {
         panic!("no server could be started: {}", server.log());
     }
 
-    /// Starts it again, with what it has on disk, on the same port.
+    /// Starts it again, with what it has on disk, on the same ports; somebody else may have one of them for a moment.
     pub(crate) async fn start_again(&mut self) {
         self.kill();
-        assert!(self.try_start().await, "the server does not start again: {}", self.log());
+        let until = Instant::now() + START_MAX;
+        while !self.try_start().await {
+            assert!(Instant::now() < until, "the server does not start again: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Ends it at once, as a crash would.
@@ -80,9 +88,10 @@ impl Server {
     async fn try_start(&mut self) -> bool {
         let log = fs::File::create(self.directory.path().join("log")).unwrap();
         let mut command = Command::new(program());
-        let port = self.port.to_string();
+        let (port, another) = (self.port.to_string(), self.another_port.to_string());
         command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--databases", "64"]);
-        command.args(self.settings.iter().flat_map(|setting| setting.split(' ')));
+        let words = self.settings.iter().flat_map(|setting| setting.split(' '));
+        command.args(words.map(|word| if word == ANOTHER_PORT { &another } else { word }));
         command.current_dir(self.directory.path()).stdin(Stdio::null()).stdout(log).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("redis-server is installed: apt-get install redis-server"));
         let until = Instant::now() + START_MAX;
@@ -107,13 +116,12 @@ impl Server {
         self.port
     }
 
-    pub(crate) fn is_running(&self) -> bool {
-        self.child.is_some()
+    pub(crate) fn another_port(&self) -> u16 {
+        self.another_port
     }
 
-    fn bus_port(&self) -> u16 {
-        let port = self.settings.iter().find_map(|setting| setting.strip_prefix("--cluster-port "));
-        port.and_then(|port| port.parse().ok()).expect("nodes of a Cluster have a port for each other")
+    pub(crate) fn is_running(&self) -> bool {
+        self.child.is_some()
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -150,7 +158,7 @@ pub(crate) async fn connect_to(address: &str) -> MultiplexedConnection {
     Client::open(address).unwrap().get_multiplexed_async_connection_with_config(&config).await.unwrap()
 }
 
-pub(crate) fn free_port() -> u16 {
+fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 

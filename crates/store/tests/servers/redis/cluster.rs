@@ -4,13 +4,19 @@ use std::time::{Duration, Instant};
 
 use redis::{FromRedisValue, Value};
 
-use super::{START_MAX, Server, free_port};
+use super::{ANOTHER_PORT, START_MAX, Server};
 
 /// The last slot that each node with slots begins with.
 const LAST_SLOTS: [usize; 3] = [5460, 10922, 16383];
 
-/// How long a node is silent until a replica takes its place.
-const SILENCE_MAX_MILLIS: u32 = 1000;
+/// For how many milliseconds a node may be silent that was not killed: on a busy machine that may be long.
+const SILENCE_MAX: &str = "5000";
+
+/// The same while one was killed, whose place is to be taken.
+const SILENCE_MAX_SHORT: &str = "1000";
+
+/// How long the change of places that was asked of a replica may take, by Redis: then it is given up.
+const FAIL_OVER_MAX: Duration = Duration::from_secs(5);
 
 /// Three servers that share the slots, and perhaps a replica of each.
 pub(crate) struct Cluster {
@@ -22,7 +28,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Three nodes, each with a third of the slots, that know each other.
     pub(crate) async fn start() -> Self {
-        let cluster = Self::start_nodes(LAST_SLOTS.len(), 5000).await;
+        let cluster = Self::start_nodes(LAST_SLOTS.len()).await;
         cluster.until("the nodes find each other", async || cluster.is_whole().await).await;
         cluster
     }
@@ -30,7 +36,7 @@ impl Cluster {
     /// The same, each with a replica that takes its place when it is gone.
     pub(crate) async fn start_with_replicas() -> Self {
         let shards = LAST_SLOTS.len();
-        let cluster = Self::start_nodes(2 * shards, SILENCE_MAX_MILLIS).await;
+        let cluster = Self::start_nodes(2 * shards).await;
         cluster.until("the nodes find each other", async || cluster.is_known().await).await;
         let (masters, replicas) = cluster.nodes.split_at(shards);
         for (master, replica) in masters.iter().zip(replicas) {
@@ -41,14 +47,20 @@ impl Cluster {
         cluster
     }
 
-    async fn start_nodes(count: usize, silence_max_millis: u32) -> Self {
+    async fn start_nodes(count: usize) -> Self {
+        let bus = format!("--cluster-port {ANOTHER_PORT}");
+        let silence = format!("--cluster-node-timeout {SILENCE_MAX}");
+        let settings = [
+            "--cluster-enabled yes",
+            &bus,
+            &silence,
+            // A replica takes no place before it may, and then it does however long it has heard nothing.
+            "--cluster-replica-no-failover yes",
+            "--cluster-replica-validity-factor 0",
+            "--repl-diskless-sync-delay 0",
+        ];
         let mut nodes = Vec::new();
         for _ in 0..count {
-            let (bus, silence) = (free_port(), silence_max_millis);
-            let (bus, silence) = (format!("--cluster-port {bus}"), format!("--cluster-node-timeout {silence}"));
-            // A replica takes over however long it has heard nothing: on a busy machine that may be long.
-            let patience = "--cluster-replica-validity-factor 0";
-            let settings = ["--cluster-enabled yes", &bus, &silence, patience, "--repl-diskless-sync-delay 0"];
             nodes.push(Server::start(&settings).await);
         }
         let cluster = Self { nodes };
@@ -58,7 +70,7 @@ impl Cluster {
 
     /// One node that has all slots, and says that it is reached through another port.
     pub(crate) async fn start_alone(through: impl AsyncFnOnce(u16) -> u16) -> Self {
-        let bus = format!("--cluster-port {}", free_port());
+        let bus = format!("--cluster-port {ANOTHER_PORT}");
         let node = Server::start(&["--cluster-enabled yes", &bus]).await;
         let announced = through(node.port()).await;
         let mut config = redis::cmd("CONFIG");
@@ -76,7 +88,7 @@ impl Cluster {
         for (node, (first, last)) in self.nodes.iter().zip(firsts.into_iter().zip(LAST_SLOTS)) {
             let _done: Value = ask(node, &["ADDSLOTSRANGE", &first.to_string(), &last.to_string()]).await;
             for other in &self.nodes {
-                let (port, bus) = (other.port().to_string(), other.bus_port().to_string());
+                let (port, bus) = (other.port().to_string(), other.another_port().to_string());
                 let _done: Value = ask(node, &["MEET", "127.0.0.1", &port, &bus]).await;
             }
         }
@@ -128,7 +140,7 @@ impl Cluster {
     }
 
     /// Polls until it is so.
-    async fn until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
+    async fn until(&self, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         let until = Instant::now() + START_MAX;
         while !is_so().await {
             assert!(Instant::now() < until, "not within {START_MAX:?}: {what}");
@@ -165,10 +177,23 @@ impl Cluster {
     pub(crate) async fn kill_master(&mut self, master: usize) {
         self.nodes[master].kill();
         self.running().for_each(Server::resume);
+        self.let_replicas_take_over(true).await;
         let is_replaced = async || self.masters().await.len() == LAST_SLOTS.len() && self.is_known().await;
         self.until("a replica takes the place of its master", is_replaced).await;
         self.nodes[master].start_again().await;
         self.until("the Cluster is whole again", async || self.is_whole().await).await;
+        self.let_replicas_take_over(false).await;
+    }
+
+    /// Whether a replica takes the place of a master that is silent. While none is killed it would lose what the master has
+    /// not told it yet.
+    async fn let_replicas_take_over(&self, is_allowed: bool) {
+        let (silence, refuse) = if is_allowed { (SILENCE_MAX_SHORT, "no") } else { (SILENCE_MAX, "yes") };
+        for node in self.running() {
+            let mut set = redis::cmd("CONFIG");
+            set.arg("SET").arg("cluster-node-timeout").arg(silence).arg("cluster-replica-no-failover").arg(refuse);
+            set.exec_async(&mut node.connect().await).await.unwrap();
+        }
     }
 
     /// Lets a replica and its master change places, as before a node is maintained: nothing is lost.
@@ -176,8 +201,17 @@ impl Cluster {
         let masters = self.masters().await;
         let replicas: Vec<_> = (0..self.nodes.len()).filter(|node| !masters.contains(node)).collect();
         let chosen = replicas[number % replicas.len()];
-        let _done: Value = ask(&self.nodes[chosen], &["FAILOVER"]).await;
-        self.until("the replica takes over", async || self.masters().await.contains(&chosen)).await;
+        let mut asked: Option<Instant> = None;
+        self.until("the replica takes over", async || {
+            if asked.is_none_or(|asked| asked.elapsed() > FAIL_OVER_MAX) {
+                asked = Some(Instant::now());
+                // An error means that its master seems to be gone, or that it has just taken over.
+                let fail_over = redis::cmd("CLUSTER").arg("FAILOVER").to_owned();
+                let _ = fail_over.exec_async(&mut self.nodes[chosen].connect().await).await;
+            }
+            self.masters().await.contains(&chosen)
+        })
+        .await;
         self.until("the Cluster is whole again", async || self.is_whole().await).await;
     }
 
