@@ -30,7 +30,7 @@ async fn play(cluster: &mut Cluster, place: &Place, options: Options) {
         until("there is an outbox, where one is wanted", async || {
             // One that had to be closed again and again is opened later each time, which takes no less than it takes here.
             place.sql("UPDATE oncegate.front SET rest = '0 s'").await;
-            opened[0].has_outbox() == place.wants_outbox()
+            opened.iter().all(|store| store.has_outbox() == place.wants_outbox())
         })
         .await;
     };

@@ -18,6 +18,9 @@ use crate::{postgres::Server as Postgres, server::Server as Redis};
 /// Longer than anything takes on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Longer than it takes until something is so that ever is.
+const NEVER: Duration = Duration::from_secs(60);
+
 /// What counts the statements of all who are connected.
 pub(super) const COUNTING: &str = "shared_preload_libraries=pg_stat_statements";
 
@@ -253,7 +256,7 @@ impl Place {
 
 /// Polls until it is so.
 pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + NEVER;
     while !is_so().await {
         assert!(Instant::now() < deadline, "never: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
