@@ -11,16 +11,9 @@ use oncegate_core::{Claim, ClaimRequest, ErrorKind, Store};
 use oncegate_store::tiered::{Options, TieredStore};
 
 use super::place::{PATIENCE, Place, until};
-use crate::fixture::repeat;
+use crate::fixture::{lasting, repeat, request};
 
-/// New keys wait for four seconds when an outbox is closed. It is not for being slow, on a busy machine either.
-fn hurried() -> Options {
-    let mut options = Options::default();
-    (options.timeout, options.outbox_limit) = (Duration::from_secs(2), Duration::from_secs(2));
-    options
-}
-
-/// New keys wait for two seconds; on a busy machine it is closed for being slow as well.
+/// New keys wait for two seconds when an outbox is closed; on a busy machine it is closed for being slow as well.
 pub(super) fn hasty() -> Options {
     let mut options = Options::default();
     (options.timeout, options.outbox_limit) = (Duration::from_millis(1500), Duration::from_millis(500));
@@ -36,7 +29,7 @@ fn thorough() -> Options {
     options
 }
 
-/// Nothing is closed for being slow.
+/// Nothing is closed for being slow. New keys wait for so long that a test has to have that [pass](pass_quiet).
 fn calm() -> Options {
     let mut options = Options::default();
     (options.timeout, options.front_timeout, options.wait) = (PATIENCE, PATIENCE, PATIENCE);
@@ -56,6 +49,17 @@ async fn open(place: &Place, options: Options) -> TieredStore {
     let store = place.open_with(options).await;
     until("the outbox is open", async || store.has_outbox()).await;
     store
+}
+
+/// Has so much time pass for PostgreSQL as new keys wait for after an outbox was closed; twice that, and another is opened.
+async fn pass_quiet(place: &Place) {
+    let passed = "UPDATE oncegate.front SET switched_at = switched_at - quiet WHERE switched_at < 'infinity'";
+    until("it is counted how long new keys wait", async || place.changed(passed).await == 1).await;
+}
+
+/// A request whose lease outlasts a test on a busy machine.
+fn long(key: &str) -> ClaimRequest {
+    lasting(request(key), Duration::from_hours(1), Duration::from_hours(24))
 }
 
 /// From now on nothing comes from an outbox.

@@ -243,6 +243,11 @@ impl Place {
         self.client.batch_execute(statement).await.unwrap();
     }
 
+    /// How many rows a statement has changed.
+    pub(super) async fn changed(&self, statement: &str) -> u64 {
+        self.client.execute(statement, &[]).await.unwrap()
+    }
+
     /// How many rows PostgreSQL has answered to a verb's statements since they were last forgotten: one for each record.
     pub(super) async fn asked(&self, verb: &str) -> i64 {
         let sql = "SELECT coalesce(sum(rows), 0)::bigint FROM pg_stat_statements WHERE query LIKE $1";

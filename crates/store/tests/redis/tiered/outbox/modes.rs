@@ -13,7 +13,7 @@ use super::{
         front::{execute, is_replayed},
         place::{PATIENCE, Place, acquire, until},
     },
-    calm, hasty, hold_back, hurried, is_in_flight, let_go, open,
+    calm, hasty, hold_back, is_in_flight, let_go, long, open, pass_quiet,
 };
 use crate::{
     fixture::{repeat, request, response},
@@ -23,7 +23,7 @@ use crate::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outbox_is_closed_for_all_when_the_front_lost_its_data_and_opened_again() {
     let place = Place::start().await.with_outbox();
-    let (first, second) = (open(&place, hasty()).await, open(&place, hasty()).await);
+    let (first, second) = (open(&place, calm()).await, open(&place, calm()).await);
     place.forget_asked().await;
     execute(&first, &request("before")).await;
     first.drained().await;
@@ -39,11 +39,13 @@ async fn an_outbox_is_closed_for_all_when_the_front_lost_its_data_and_opened_aga
         first.claim(&request(&format!("lost{number}"))).await.unwrap_err();
     }
     assert!(is_replayed(&first, &request("before")).await && is_replayed(&second, &request("before")).await);
-    until("PostgreSQL takes claims", async || first.claim(&request("lost")).await.is_ok()).await;
+    pass_quiet(&place).await;
+    acquire(&first, &long("lost")).await;
     assert!(!first.has_outbox());
+    pass_quiet(&place).await;
     for store in [&first, &second] {
         until("the outbox is open again", async || store.has_outbox()).await;
-        assert!(matches!(store.claim(&repeat(&request("lost"))).await.unwrap(), Claim::InFlight { .. }));
+        assert!(is_in_flight(store, &long("lost")).await);
     }
     place.forget_asked().await;
     execute(&second, &request("after")).await;
@@ -53,37 +55,46 @@ async fn an_outbox_is_closed_for_all_when_the_front_lost_its_data_and_opened_aga
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outbox_that_cannot_be_drained_in_time_is_closed_and_new_keys_wait_for_what_it_holds() {
     let place = Place::start().await.with_outbox();
-    let (first, second) = (open(&place, hasty()).await, open(&place, hasty()).await);
+    let mut options = calm();
+    options.outbox_limit = Duration::from_millis(500);
+    let (first, second) = (open(&place, options.clone()).await, open(&place, options).await);
     hold_back(&place).await;
-    acquire(&first, &request("held")).await;
+    acquire(&first, &long("held")).await;
     until("it is closed", async || !first.has_outbox()).await;
-    // However long: by itself it would end after two seconds.
-    let closed = Instant::now();
-    while closed.elapsed() < hasty().quiet() * 5 / 4 {
+    // However long: by itself it would end when twice a half has passed.
+    let half = "UPDATE oncegate.front SET switched_at = switched_at - quiet / 2
+                WHERE switched_at BETWEEN clock_timestamp() - quiet / 4 AND clock_timestamp()";
+    for _ in 0..3 {
+        until("new keys have to wait for all of it again", async || place.changed(half).await == 1).await;
         second.claim(&request("new")).await.unwrap_err();
     }
     let_go(&place).await;
-    until("PostgreSQL takes claims", async || second.claim(&request("new")).await.is_ok()).await;
-    assert!(is_in_flight(&second, &request("held")).await);
+    first.drained().await;
+    pass_quiet(&place).await;
+    acquire(&second, &request("new")).await;
+    assert!(is_in_flight(&second, &long("held")).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_gateway_that_was_started_last_says_whether_there_is_an_outbox() {
     let place = Place::start().await;
-    let with = open(&place.clone().with_outbox(), hasty()).await;
-    acquire(&with, &request("front")).await;
-    let without = place.open_with(hasty()).await;
+    let with = open(&place.clone().with_outbox(), calm()).await;
+    acquire(&with, &long("front")).await;
+    with.drained().await;
+    let without = place.open_with(calm()).await;
     assert!(!without.has_outbox());
-    until("new keys are claimed", async || without.claim(&request("back")).await.is_ok()).await;
+    without.claim(&request("back")).await.unwrap_err();
+    pass_quiet(&place).await;
+    acquire(&without, &long("back")).await;
     until("the other one sees it", async || !with.has_outbox()).await;
-    assert!(matches!(with.claim(&repeat(&request("back"))).await.unwrap(), Claim::InFlight { .. }));
-    assert!(matches!(without.claim(&repeat(&request("front"))).await.unwrap(), Claim::InFlight { .. }));
+    assert!(is_in_flight(&with, &long("back")).await);
+    assert!(is_in_flight(&without, &long("front")).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c75_a_front_that_may_evict_has_no_outbox() {
     let place = Place::start_with(&["--maxmemory-policy allkeys-lru"]).await.with_outbox();
-    let store = place.open_with(hasty()).await;
+    let store = place.open_with(calm()).await;
     assert!(store.generation().is_some() && !store.has_outbox());
     place.forget_asked().await;
     acquire(&store, &request("k")).await;
@@ -179,7 +190,9 @@ async fn postgresql_completes_what_it_was_asked_of_before_and_what_it_would_know
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_somebody_has_locked_is_drained_later_and_holds_up_nothing() {
     let place = Place::start().await.with_outbox();
-    let store = open(&place, hurried()).await;
+    let mut options = calm();
+    options.outbox_limit = Duration::from_secs(5);
+    let store = open(&place, options.clone()).await;
     let lease = acquire(&store, &request("locked")).await;
     store.drained().await;
     place.sql("BEGIN; SELECT FROM oncegate.records FOR UPDATE").await;
@@ -187,7 +200,7 @@ async fn a_record_that_somebody_has_locked_is_drained_later_and_holds_up_nothing
     let begun = Instant::now();
     let mut number = 0;
     // Longer than an outbox may lag.
-    while begun.elapsed() < hurried().outbox_limit * 3 / 2 {
+    while begun.elapsed() < options.outbox_limit * 6 / 5 {
         acquire(&store, &request(&format!("k{number}"))).await;
         number += 1;
         until("the others are drained", async || place.records_but_for("locked").await == number).await;
@@ -219,7 +232,7 @@ async fn postgresql_has_what_its_backend_completes_and_drops_what_the_front_says
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_switch_that_a_failover_has_lost_is_not_believed_in_any_more() {
     let place = Place::start().await.with_outbox();
-    let store = open(&place, hurried()).await;
+    let store = open(&place, calm()).await;
     // What it was told last, and what another PostgreSQL has, which lacks that.
     let closed = "mode = 'authoritative', sentinel = NULL, switched_at = now(), epoch = epoch + 7";
     for (key, lost, is_open) in [("closed", closed, false), ("opened", "epoch = epoch + 7", true)] {
@@ -228,8 +241,12 @@ async fn a_switch_that_a_failover_has_lost_is_not_believed_in_any_more() {
         let before = "UPDATE oncegate.front SET epoch = 1, mode = 'outbox', sentinel = gen_random_uuid(),
                       name = gen_random_uuid()";
         place.sql(before).await;
-        until("a new key is claimed", async || store.claim(&request(key)).await.is_ok()).await;
-        until("the outbox is open again", async || store.has_outbox()).await;
+        until("a new key is claimed, and later an outbox opened again", async || {
+            let is_claimed = store.claim(&request(key)).await.is_ok();
+            pass_quiet(&place).await;
+            is_claimed && store.has_outbox()
+        })
+        .await;
     }
 }
 
