@@ -9,7 +9,7 @@ use oncegate_core::{Claim, ClaimRequest, ErrorKind, ManualClock, Store, Written}
 use oncegate_store::redis::RedisStore;
 
 use crate::{
-    fixture::{acquire, open, repeat, request, response, until_followed},
+    fixture::{acquire, lasting, open, repeat, request, response, until_followed},
     proxy::Proxy,
     server::{Cluster, Server},
 };
@@ -18,7 +18,7 @@ use crate::{
 const APPENDING: [&str; 2] = ["--appendonly yes", "--appendfsync always"];
 
 /// A server that is slow to notice is not a fault.
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Claims until the store answers.
 async fn claim_when_it_answers(store: &RedisStore, request: &ClaimRequest) -> Claim {
@@ -211,7 +211,9 @@ async fn fences_grow_although_every_record_is_lost() {
 async fn a_cluster_that_lost_a_node_answers_again_when_it_is_back() {
     let mut cluster = Cluster::start().await;
     let store = open(&cluster.address(), |options| options.reply_timeout = Duration::from_secs(2));
-    let requests: Vec<_> = (0..30).map(|number| request(&format!("k{number}"))).collect();
+    // Their leases go on, however long it takes.
+    let long = |key: String| lasting(request(&key), Duration::from_hours(1), Duration::from_hours(24));
+    let requests: Vec<_> = (0..30).map(|number| long(format!("k{number}"))).collect();
     for request in &requests {
         acquire(&store, request).await;
     }
