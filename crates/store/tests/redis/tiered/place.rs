@@ -171,14 +171,18 @@ impl Place {
         redis::cmd("DBSIZE").query_async(&mut connection).await.unwrap()
     }
 
-    /// Whether somebody is asking PostgreSQL for the only record that the front knows something of.
-    pub(super) async fn token(&self) -> bool {
+    /// Whether somebody is asking PostgreSQL for a record.
+    pub(super) async fn has_token(&self) -> bool {
         let mut connection = self.redis.lock().await.connect().await;
-        let entries: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
-        let [entry] = &entries[..] else { return false };
-        let token: Option<Vec<u8>> =
-            redis::cmd("HGET").arg(entry).arg("by").query_async(&mut connection).await.unwrap();
-        token.is_some_and(|token| !token.is_empty())
+        let entries: Vec<String> = redis::cmd("KEYS").arg("*:front:*").query_async(&mut connection).await.unwrap();
+        for entry in entries {
+            let mut token = redis::cmd("HGET");
+            let token: Option<Vec<u8>> = token.arg(entry).arg("by").query_async(&mut connection).await.unwrap();
+            if token.is_some_and(|token| !token.is_empty()) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The same after PostgreSQL was restarted.
