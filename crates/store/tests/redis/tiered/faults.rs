@@ -1,7 +1,5 @@
 //! The front lost, stopped or killed; PostgreSQL gone, restarted, or taken over by a standby that lacks something.
 
-use std::time::Duration;
-
 use oncegate_core::{Claim, ErrorKind, Store, Written};
 use oncegate_store::tiered::{Options, TieredStore};
 
@@ -14,7 +12,9 @@ use crate::fixture::{repeat, request, response};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_store_has_in_flight_another_refuses_after_the_front_lost_it_and_while_the_front_is_stopped() {
     let place = Place::start().await;
-    let (first, second) = (place.open().await, place.open_with(Options::default()).await);
+    let mut options = Options::default();
+    options.timeout = PATIENCE;
+    let (first, second) = (place.open().await, place.open_with(options).await);
     let (lost, stopped) = (request("lost"), request("stopped"));
     let lease = acquire(&first, &lost).await;
     place.flush().await;
@@ -39,7 +39,7 @@ async fn what_one_store_has_in_flight_another_refuses_after_the_front_lost_it_an
 async fn while_postgresql_is_gone_known_keys_are_replayed_and_new_ones_are_refused_in_time() {
     let restarts: u32 = std::env::var("ONCEGATE_RESTARTS").map_or(2, |count| count.parse().unwrap());
     let place = Place::start().await;
-    let store = place.open_with(Options::default()).await;
+    let store = place.open().await;
     for number in 0..restarts {
         let known = request(&format!("known{number}"));
         until("PostgreSQL executes again", async || is_executed(&store, &known).await).await;
@@ -51,7 +51,7 @@ async fn while_postgresql_is_gone_known_keys_are_replayed_and_new_ones_are_refus
         for attempt in 0..20 {
             assert!(is_replayed(&store, &known).await);
             let fresh = request(&format!("fresh{number}-{attempt}"));
-            let refused = tokio::time::timeout(Duration::from_secs(2), store.claim(&fresh)).await;
+            let refused = tokio::time::timeout(PATIENCE, store.claim(&fresh)).await;
             let error = refused.expect("within the store's timeout").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
@@ -95,8 +95,8 @@ async fn a_standby_that_lacks_a_completion_makes_all_void_that_the_front_holds()
     assert!(is_replayed(&store, &lost).await);
     place.postgres.stop();
     standby.promote();
-    until("the front begins anew", async || store.generation() != before).await;
-    assert!(store.generation().is_some(), "it is used again");
+    let is_another = || store.generation().is_some_and(|it| Some(it) != before);
+    until("the front begins anew, and is used again", async || is_another()).await;
     // What was acknowledged is lost with its effect, so it must not be replayed.
     let claim = tokio::time::timeout(PATIENCE, store.claim(&repeat(&lost))).await.unwrap().unwrap();
     assert!(matches!(claim, Claim::Acquired(_)), "{claim:?}");
