@@ -12,6 +12,9 @@ use crate::{
     server::{Cluster, Server},
 };
 
+/// How often what is refused during one move may be missed.
+const MISSED_MAX: usize = 4;
+
 /// What two gateways have.
 fn stores(address: &str, wait_replicas: u32) -> [Arc<dyn Store>; 2] {
     [(); 2].map(|()| {
@@ -63,11 +66,13 @@ async fn c76_a_cluster_executes_nothing_twice_that_it_has_not_lost() {
     }
     eprintln!("failed over: {seen}");
     assert_eq!(seen.twice, 0, "nothing is lost");
-    let mut seen = Tally::default();
-    for number in 0..moves() {
+    let (mut seen, mut number) = (Tally::default(), 0);
+    // What is refused for a moment may be missed on a busy machine.
+    while number < moves() || seen.refused == 0 && number < moves() + MISSED_MAX {
         let tag = format!("{{{:02x}}}", number % usize::from(TAGS));
         let moving = async |round: &Round| cluster.move_slot_of(&tag, async || round.until_answered(30).await).await;
         seen += around(&stores, &format!("moved-{number}"), moving).await;
+        number += 1;
     }
     eprintln!("a slot moved: {seen}");
     assert_eq!(seen.twice, 0, "nothing is lost");
