@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use oncegate_core::{Claim, ClaimRequest, Store, Written};
+use oncegate_core::{Claim, ClaimRequest, Lease, Store, Written};
 use oncegate_store::tiered::{Options, TieredStore};
 
 use super::place::{PATIENCE, Place, until};
@@ -45,7 +45,7 @@ impl Load {
                 Ok(Claim::Acquired(lease)) => {
                     *self.executed.lock().unwrap().entry(key).or_default() += 1;
                     tokio::task::yield_now().await;
-                    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+                    complete(store, &lease).await;
                 }
                 Ok(Claim::Completed(_)) => {
                     self.replayed.fetch_add(1, Ordering::Relaxed);
@@ -63,6 +63,18 @@ impl Load {
                 }
             }
         }
+    }
+}
+
+/// As a gateway does: until it is stored.
+async fn complete(store: &TieredStore, lease: &Lease) {
+    let until = Instant::now() + lease.length;
+    loop {
+        match store.complete(lease, &response(201)).await {
+            Ok(written) => return assert_eq!(written, Written::Done),
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -31,8 +31,9 @@ struct Stage {
 }
 
 /// A store as its callers have it who wait for what they are promised: new keys are claimed again while the outbox is
-/// closed; what is counted or listed was drained before, and so was what one handle is asked of that only another one still
-/// knows once the front was emptied. A gateway's clients are told to, by `Retry-After`.
+/// closed, and what is locked because it is being drained is asked for again; what is counted or listed was drained before,
+/// and so was what one handle is asked of that only another one still knows once the front was emptied. A gateway's clients
+/// are told to, by `Retry-After`.
 #[derive(Debug)]
 struct Waiting {
     store: Arc<TieredStore>,
@@ -130,21 +131,21 @@ impl Store for Waiting {
 
     async fn extend(&self, lease: &Lease, length: Duration) -> Result<Written, StoreError> {
         self.written_down().await;
-        self.store.extend(lease, length).await
+        self.patiently(|| self.store.extend(lease, length)).await
     }
 
     async fn complete(&self, lease: &Lease, response: &StoredResponse) -> Result<Written, StoreError> {
-        self.store.complete(lease, response).await
+        self.patiently(|| self.store.complete(lease, response)).await
     }
 
     async fn doubt(&self, lease: &Lease, reason: &DoubtReason) -> Result<Written, StoreError> {
         self.written_down().await;
-        self.store.doubt(lease, reason).await
+        self.patiently(|| self.store.doubt(lease, reason)).await
     }
 
     async fn release(&self, lease: &Lease) -> Result<Written, StoreError> {
         self.written_down().await;
-        self.store.release(lease).await
+        self.patiently(|| self.store.release(lease)).await
     }
 
     async fn withdraw(&self, record: RecordDigest, owner: Owner) -> Result<Written, StoreError> {
@@ -154,7 +155,7 @@ impl Store for Waiting {
 
     async fn get(&self, record: RecordDigest) -> Result<Option<(Record, Option<StoredResponse>)>, StoreError> {
         self.written_down().await;
-        self.store.get(record).await
+        self.patiently(|| self.store.get(record)).await
     }
 
     async fn list(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
@@ -164,12 +165,12 @@ impl Store for Waiting {
 
     async fn resolve(&self, seen: Seen, response: &StoredResponse, note: &Note) -> Result<Written, StoreError> {
         self.written_down().await;
-        self.store.resolve(seen, response, note).await
+        self.patiently(|| self.store.resolve(seen, response, note)).await
     }
 
     async fn purge(&self, seen: Seen, note: &Note) -> Result<Written, StoreError> {
         self.written_down().await;
-        self.store.purge(seen, note).await
+        self.patiently(|| self.store.purge(seen, note)).await
     }
 
     async fn audit(&self, rows: usize) -> Result<Vec<AuditEntry>, StoreError> {

@@ -127,6 +127,7 @@ async fn what_was_released_or_purged_does_not_rise_from_a_stream() {
     let streams = place.streams().await;
     assert_eq!(streams.len(), 3);
     let_go(&place).await;
+    store.drained().await;
     let (record, _) = other.get(request("purged").id.digest()).await.unwrap().unwrap();
     assert_eq!(store.release(&lease).await.unwrap(), Written::Done);
     let note = Note::new("ada", "wrong").unwrap();
@@ -174,6 +175,7 @@ async fn postgresql_completes_what_it_was_asked_of_before_and_what_it_would_know
     let place = Place::start().await.with_outbox();
     let store = open(&place, calm()).await;
     let (extended, late) = (acquire(&store, &request("extended")).await, acquire(&store, &request("late")).await);
+    store.drained().await;
     assert_eq!(store.extend(&extended, extended.length).await.unwrap(), Written::Done);
     place.forget_asked().await;
     assert_eq!(store.complete(&extended, &response(201)).await.unwrap(), Written::Done);
