@@ -101,6 +101,7 @@ async fn who_is_asked_for_is_in_flight_and_is_neither_compared_nor_replayed() {
         let (slow, first) = (Arc::clone(&slow), first.clone());
         async move { slow.claim(&first).await }
     });
+    until("its token is there", async || place.has_token().await || claiming.is_finished()).await;
     loop {
         for claim in [repeat(&first), other_body(&first)] {
             let Claim::InFlight { retry_after } = other.claim(&claim).await.unwrap() else { panic!() };

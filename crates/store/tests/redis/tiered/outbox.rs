@@ -53,7 +53,8 @@ async fn open(place: &Place, options: Options) -> TieredStore {
 
 /// Has so much time pass for PostgreSQL as new keys wait for after an outbox was closed; twice that, and another is opened.
 async fn pass_quiet(place: &Place) {
-    let passed = "UPDATE oncegate.front SET switched_at = switched_at - quiet WHERE switched_at < 'infinity'";
+    let passed = "UPDATE oncegate.front SET switched_at = switched_at - quiet, turn_until = turn_until - quiet
+                  WHERE switched_at < 'infinity'";
     until("it is counted how long new keys wait", async || place.changed(passed).await == 1).await;
 }
 
