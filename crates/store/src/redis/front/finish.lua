@@ -9,8 +9,9 @@ local its_fence, its_owner, state, lease_until, kept_until, retention, created_a
 if its_fence ~= fence or its_owner ~= owner or not created_at or tonumber(kept_until) <= now then
   return { text(now), 'back' }
 end
--- Its own earlier success.
-if state == 'completed' then
+-- Its own earlier success. Whether another response is one too PostgreSQL says, which has to know the first one by then.
+local its_status, its_headers, its_body = fields('status', 'headers', 'body')
+if state == 'completed' and its_status == status and its_headers == headers and its_body == (has_body == '1' and body) then
   return { text(now), 'done', sent, retention }
 end
 if state ~= 'in_flight' or is_settled or tonumber(lease_until) < now + limit then

@@ -190,6 +190,24 @@ async fn postgresql_completes_what_it_was_asked_of_before_and_what_it_would_know
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_responses_of_one_lease_the_first_is_the_answer_in_the_front_and_in_postgresql() {
+    let place = Place::start().await.with_outbox();
+    let (first, second) = (open(&place, calm()).await, open(&place, calm()).await);
+    let lease = acquire(&first, &long("k")).await;
+    hold_back(&place).await;
+    for _ in 0..2 {
+        assert_eq!(first.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    }
+    // PostgreSQL has to know of the first one.
+    second.complete(&lease, &response(202)).await.unwrap_err();
+    let_go(&place).await;
+    until("it has judged", async || second.complete(&lease, &response(202)).await.is_ok()).await;
+    let (_, stored) = second.get(lease.record).await.unwrap().unwrap();
+    assert_eq!(stored, Some(response(201)));
+    assert!(is_replayed(&first, &long("k")).await && is_replayed(&second, &long("k")).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_somebody_has_locked_is_drained_later_and_holds_up_nothing() {
     let place = Place::start().await.with_outbox();
     let mut options = calm();
