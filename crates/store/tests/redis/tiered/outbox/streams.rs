@@ -18,6 +18,8 @@ async fn who_ends_when_all_is_drained_leaves_nothing_to_others() {
     hold_back(&place).await;
     execute(&store, &request("k")).await;
     assert_eq!(place.streams().await.len(), 2, "the claim and the completion");
+    // What is told of it takes its time.
+    place.tell_redis(&["CLIENT", "PAUSE", "500", "WRITE"]).await;
     let_go(&place).await;
     store.drained().await;
     assert_eq!(place.count("records").await, 1);
