@@ -118,7 +118,7 @@ impl TieredStore {
             register: FrontRegister::new(back, &register_options),
             generation: Generation::default(),
             mode: Mode::default(),
-            outbox: Arc::new(Outbox::new(Arc::clone(&options.back.observer))),
+            outbox: Arc::new(Outbox::new(Arc::clone(&options.back.observer), options.outbox_limit)),
             is_gateway: AtomicBool::new(false),
             front_breaker: Breaker::new("the front", |_| true, Arc::clone(&options.back.observer)),
             // What is reported is the front's.

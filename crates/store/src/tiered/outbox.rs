@@ -56,11 +56,12 @@ const ENTRIES_MAX: usize = 1 << 17;
 // === impl Outbox ===
 
 impl Outbox {
-    pub(super) fn new(observer: Arc<dyn Observer>) -> Self {
+    /// One that PostgreSQL has to have within `limit`.
+    pub(super) fn new(observer: Arc<dyn Observer>, limit: Duration) -> Self {
         Self {
             name: uuid::Uuid::new_v4().simple().to_string(),
             clock: BackClock::new(),
-            held: Mutex::default(),
+            held: Mutex::new(Held::new(limit)),
             leftover: Leftover::default(),
             wake: Notify::new(),
             drained: watch::Sender::new(0),

@@ -72,15 +72,11 @@ impl Front {
         for Sent { tag, id } in sent {
             by_tag.entry(*tag).or_default().push(id);
         }
-        let commands: Vec<_> = by_tag
-            .into_iter()
-            .map(|(tag, ids)| {
-                let mut command = redis::cmd("XDEL");
-                command.arg(tag.outbox(gateway)).arg(ids);
-                command
-            })
-            .collect();
-        try_join_all(commands.iter().map(|command| self.tell(command))).await.map(drop)
+        for tags in Tag::parts_of(by_tag.keys().copied()) {
+            let commands: Vec<_> = tags.into_iter().map(|tag| forgetting(gateway, tag, &by_tag[&tag])).collect();
+            try_join_all(commands.iter().map(|command| self.tell(command))).await?;
+        }
+        Ok(())
     }
 
     /// Forgets a gateway whose outbox is empty; whether it was.
@@ -118,6 +114,12 @@ impl Front {
     pub(super) async fn tell(&self, command: &redis::Cmd) -> Result<(), StoreError> {
         self.link.ask(command).await.map(drop).map_err(to_store_error)
     }
+}
+
+fn forgetting(gateway: &str, tag: Tag, ids: &[&str]) -> redis::Cmd {
+    let mut command = redis::cmd("XDEL");
+    command.arg(tag.outbox(gateway)).arg(ids);
+    command
 }
 
 fn read<T: FromRedisValue>(value: Result<Value, redis::RedisError>) -> Result<T, StoreError> {

@@ -3,7 +3,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use tokio::{
+    sync::{OwnedRwLockReadGuard, RwLock},
+    time::timeout,
+};
 
 use super::super::Tiers;
 use crate::redis::front::Sent;
@@ -24,16 +27,22 @@ pub(in super::super) type Telling = Option<OwnedRwLockReadGuard<()>>;
 /// How much of it is remembered. A front that never forgets, since its user may not, is left alone with the rest.
 const SENT_MAX: usize = 1 << 17;
 
+/// How much of it the front is told at once.
+const AGAIN_MAX: usize = 1024;
+
 // === forgetting ===
 
-/// Tells the front, and again later where that fails. Who waits for it waits from when `telling` began.
+/// Tells the front, and again later where that fails: it speaks against nobody, so the breaker does not hear of it. Who waits
+/// for it waits from when `telling` began.
 pub(in super::super) fn forget(tiers: &Arc<Tiers>, sent: Vec<Sent>, telling: Telling) {
-    if sent.is_empty() {
-        return;
+    if sent.is_empty() || tiers.front_breaker.is_open() {
+        return tiers.outbox.leftover.add(sent);
     }
     let tiers = Arc::clone(tiers);
     tokio::spawn(async move {
-        if !tiers.tell("forget", tiers.front.forget(&tiers.outbox.name, &sent)).await {
+        let forgetting = tiers.front.forget(&tiers.outbox.name, &sent);
+        if !matches!(timeout(tiers.options.front_timeout, forgetting).await, Ok(Ok(()))) {
+            tracing::debug!(count = sent.len(), "the front could not be told to forget, and will be told again");
             tiers.outbox.leftover.add(sent);
         }
         drop(telling);
@@ -42,7 +51,7 @@ pub(in super::super) fn forget(tiers: &Arc<Tiers>, sent: Vec<Sent>, telling: Tel
 
 /// Tells the front once more of what it could not be told.
 pub(super) fn again(tiers: &Arc<Tiers>) {
-    let sent = std::mem::take(&mut *tiers.outbox.leftover.sent());
+    let sent = tiers.outbox.leftover.take(AGAIN_MAX);
     forget(tiers, sent, tiers.outbox.leftover.begin());
 }
 
@@ -54,9 +63,16 @@ impl Leftover {
         Arc::clone(&self.under_way).try_read_owned().ok()
     }
 
-    /// Waits until the front has been told of all that PostgreSQL has by now, as far as it can be.
+    /// Waits until the front has been told of what PostgreSQL has by now, as far as it can be; who waits while another does may
+    /// miss the last of it, which others apply once more then.
     pub(in super::super) async fn told(&self) {
         drop(self.under_way.write().await);
+    }
+
+    fn take(&self, count: usize) -> Vec<Sent> {
+        let mut leftover = self.sent();
+        let count = count.min(leftover.len());
+        leftover.drain(..count).collect()
     }
 
     fn add(&self, sent: Vec<Sent>) {

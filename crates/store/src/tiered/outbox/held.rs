@@ -13,8 +13,10 @@ use crate::{entry::Entry, redis::front::Sent};
 
 // === types ===
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Held {
+    /// For how long a claim waits for its completion.
+    rest: Duration,
     entries: HashMap<RecordDigest, Place>,
     /// The records by their places: a record whose entry changes keeps its place until what was there is drained.
     order: BTreeMap<u64, RecordDigest>,
@@ -43,9 +45,12 @@ struct Place {
 /// For how long.
 const POSTPONED: Duration = Duration::from_secs(1);
 
-/// For how long a claim waits for its completion: both together are one row that is written once. Longer than most handlers
-/// take, and little of the time within which PostgreSQL has to have it.
-const RESTS: Duration = Duration::from_millis(100);
+/// For how long a claim waits for its completion at most: where a handler answers within it, both are one row that is written
+/// once.
+const REST_MAX: Duration = Duration::from_millis(100);
+
+/// What part that is of the time within which PostgreSQL has to have it.
+const REST_PART: u32 = 20;
 
 /// How long an entry is refused, while others are not, before it is believed to be refused for what it is.
 const REFUSED_MAX: Duration = Duration::from_secs(10);
@@ -63,6 +68,12 @@ pub(super) enum Refused {
 // === impl Held ===
 
 impl Held {
+    /// What has to be drained within `limit`.
+    pub(super) fn new(limit: Duration) -> Self {
+        let rest = REST_MAX.min(limit / REST_PART);
+        Self { rest, entries: HashMap::new(), order: BTreeMap::new(), last: 0, drains: 0 }
+    }
+
     pub(super) fn keep(&mut self, entry: Entry, sent: Sent) {
         let now = Instant::now();
         self.last += 1;
@@ -95,13 +106,17 @@ impl Held {
     pub(super) fn oldest(&self, count: usize) -> Vec<Kept> {
         let now = Instant::now();
         let places = self.order.values().filter_map(|record| self.entries.get(record));
-        places.filter(|place| !place.rests(now) && !place.is_postponed(now)).take(count).map(Place::kept).collect()
+        places
+            .filter(|place| !place.rests(self.rest, now) && !place.is_postponed(now))
+            .take(count)
+            .map(Place::kept)
+            .collect()
     }
 
     /// Whether a claim still waits for its completion.
     pub(super) fn has_resting(&self) -> bool {
         let now = Instant::now();
-        self.entries.values().any(|place| place.rests(now))
+        self.entries.values().any(|place| place.rests(self.rest, now))
     }
 
     pub(super) fn postpone(&mut self, record: RecordDigest) {
@@ -179,8 +194,8 @@ impl Place {
         Kept { entry: self.entry.clone(), number: self.number }
     }
 
-    fn rests(&self, now: Instant) -> bool {
-        self.entry.completion.is_none() && now < self.since + RESTS
+    fn rests(&self, rest: Duration, now: Instant) -> bool {
+        self.entry.completion.is_none() && now < self.since + rest
     }
 
     fn is_postponed(&self, now: Instant) -> bool {
@@ -196,6 +211,8 @@ mod tests {
 
     use super::*;
     use crate::{entry::Completion, redis::front::Tag};
+
+    const LIMIT: Duration = Duration::from_secs(1);
 
     fn keep(held: &mut Held, key: &str) -> RecordDigest {
         let record = RecordId::new(Scope::anonymous(), IdempotencyKey::new(key).unwrap()).digest();
@@ -216,21 +233,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_claim_waits_for_its_completion_and_not_for_long() {
-        let mut held = Held::default();
+        let mut held = Held::new(LIMIT);
         let [record, other] = ["k", "other"].map(|key| keep(&mut held, key));
         assert!(held.oldest(9).is_empty() && held.has_resting());
         complete(&mut held, record);
         let due = held.oldest(9);
         assert_eq!(due.iter().map(|kept| kept.entry.record).collect::<Vec<_>>(), [record]);
         held.applied(record, due[0].number);
-        tokio::time::advance(RESTS).await;
+        tokio::time::advance(LIMIT / REST_PART).await;
         assert!(!held.has_resting());
         assert_eq!(held.oldest(9)[0].entry.record, other);
     }
 
     #[test]
     fn what_comes_while_its_record_is_drained_is_waited_for() {
-        let mut held = Held::default();
+        let mut held = Held::new(LIMIT);
         let record = keep(&mut held, "k");
         let draining = held.of(record).unwrap().number;
         keep(&mut held, "k");

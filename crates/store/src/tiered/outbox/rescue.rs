@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// For how long a gateway is believed to live that has said so.
 const LIFE: Duration = Duration::from_secs(3);
 
-// It last said so a pause before it died, and is looked for a pause later; the rest of ten seconds is for draining.
-const _: () = assert!(LIFE.as_secs() + 2 * PAUSE.as_secs() < 10, "what the dead leave is drained within ten seconds");
+// It last said so before it died, and is looked for a pause after that is over; the rest of ten seconds is for draining.
+const _: () = assert!(LIFE.as_secs() + PAUSE.as_secs() < 5, "what the dead leave is drained within ten seconds");
 
 /// Looks for them until the store is dropped, and says all the while that this gateway lives: also while PostgreSQL cannot be
 /// asked, without which nobody is drained.
