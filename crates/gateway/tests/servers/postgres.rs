@@ -85,8 +85,8 @@ impl PostgresServer {
         Ok(server)
     }
 
-    /// The same as [`start`](Self::start), with what `furnish` puts into it. That is done once and kept under the target directory by this name, to be
-    /// copied: making a cluster takes ten times as long.
+    /// The same as [`start`](Self::start), with what `furnish` puts into it. That is done once and kept under the target
+    /// directory by this name, to be copied: making a cluster takes ten times as long.
     ///
     /// # Errors
     ///

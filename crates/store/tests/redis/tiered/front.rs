@@ -163,9 +163,7 @@ async fn acquire_around(
     new: impl AsyncFn(&str) -> ClaimRequest,
     meanwhile: impl AsyncFn(&ClaimRequest),
 ) -> (ClaimRequest, Lease) {
-    let mut number = 0;
-    loop {
-        number += 1;
+    for number in 0..50 {
         let request = new(&format!("k{number}")).await;
         let gate = gate(&request);
         until("nobody asks", async || !place.has_token().await).await;
@@ -187,6 +185,7 @@ async fn acquire_around(
             (other, ()) => panic!("{other:?}"),
         }
     }
+    panic!("it is never kept waiting for as long as that takes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use oncegate_core::{Backend, Claim, Note, Policy, Seen, Store, Written};
+use oncegate_core::{Backend, Claim, Note, Policy, Seen, Store, StoredResponse, Written};
 use oncegate_store::tiered::TieredStore;
 
 use super::{
@@ -203,7 +203,10 @@ async fn of_two_responses_of_one_lease_the_first_is_the_answer_in_the_front_and_
         assert_eq!(first.complete(&lease, &response(201)).await.unwrap(), Written::Done);
     }
     // PostgreSQL has to know of the first one.
-    second.complete(&lease, &response(202)).await.unwrap_err();
+    let other_body = StoredResponse { body: Some("another".into()), ..response(201) };
+    for other in [response(202), other_body] {
+        second.complete(&lease, &other).await.unwrap_err();
+    }
     let_go(&place).await;
     until("it has judged", async || second.complete(&lease, &response(202)).await.is_ok()).await;
     let (_, stored) = second.get(lease.record).await.unwrap().unwrap();
