@@ -66,7 +66,7 @@ pub(super) enum Reply {
     Written(Written),
     Found(Box<Found>),
     Reaped(Reaped),
-    /// No history provokes an error, so none explains one.
+    /// No history provokes an error, so none explains one, but that of a claim which its own withdrawal has overtaken.
     Failed(String),
 }
 

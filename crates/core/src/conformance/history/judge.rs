@@ -1,7 +1,7 @@
 //! Looks for an order of calls that explains what came back.
 
 use super::{
-    call::{Event, History, Reply, Round},
+    call::{Call, Event, History, Reply, Round},
     model::{Moment, Slot},
 };
 use crate::RecordDigest;
@@ -43,8 +43,21 @@ fn moments(history: &History, round: &Round) -> Vec<Moment> {
     moments
 }
 
+/// What touched a record. Of a claim that its owner gave up nothing is left where it failed.
 fn events(round: &Round, record: RecordDigest) -> Vec<&Event> {
-    round.events.iter().filter(|event| event.call.record().is_none_or(|about| about == record)).collect()
+    let about = round.events.iter().filter(|event| event.call.record().is_none_or(|about| about == record));
+    about.filter(|event| !is_given_up(event, &round.events)).collect()
+}
+
+/// Whether a claim failed while its own withdrawal was under way, which may have come before it: then it must not stand.
+fn is_given_up(event: &Event, round: &[Event]) -> bool {
+    let (Call::Claim(request), Reply::Failed(_)) = (&event.call, &event.reply) else { return false };
+    round.iter().any(|other| {
+        let overlaps = other.sent < event.returned && event.sent < other.returned;
+        let withdraws = matches!(&other.call, Call::Withdraw(record, owner)
+            if *record == request.id.digest() && request.owner == Some(*owner));
+        overlaps && withdraws
+    })
 }
 
 fn reads_as(slot: &Slot, read: &Reply, at: Moment) -> bool {
@@ -82,5 +95,37 @@ fn order(slot: &Slot, left: &[&Event], moments: &[Moment], found: &mut Vec<Slot>
                 order(&next, &rest, moments, found);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Owner, Timestamp, Written, conformance::trial::request};
+
+    /// Whether a failed claim is explained beside a withdrawal by this owner, or by its own, that was under way meanwhile.
+    fn is_explained(owner: Option<Owner>, withdrawal: [u64; 2]) -> bool {
+        let request = request("k");
+        let record = request.id.digest();
+        let withdraw = Call::Withdraw(record, owner.or(request.owner).unwrap());
+        let event = |call, reply, [sent, returned]: [u64; 2]| Event { caller: 0, call, reply, sent, returned };
+        let failed = Reply::Failed("it was withdrawn".to_owned());
+        let events = vec![
+            event(Call::Claim(request), failed, [2, 5]),
+            event(withdraw, Reply::Written(Written::Stale), withdrawal),
+        ];
+        let (times, reads) = ([Timestamp::from_micros(0); 2], vec![Reply::Found(Box::new(None))]);
+        let history =
+            History { records: vec![record], rounds: vec![Round { times, events, reads }], drift: Duration::ZERO };
+        explain(&history).is_ok()
+    }
+
+    #[test]
+    fn a_claim_fails_only_while_its_owner_withdraws_it() {
+        assert!(is_explained(None, [3, 4]) && is_explained(None, [4, 6]));
+        assert!(!is_explained(None, [6, 7]) && !is_explained(None, [0, 1]), "it was not meanwhile");
+        assert!(!is_explained(Some(Owner::random()), [3, 4]), "another one withdraws");
     }
 }
