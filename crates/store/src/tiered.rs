@@ -285,7 +285,9 @@ impl Tiers {
         // Both from before PostgreSQL is asked: what it says afterwards may already belong to another generation.
         let (generation, asked) = (self.generation.get(), self.front.clock(record));
         let completion = self.back.complete_timed(lease, response).await?;
-        if let (Some(generation), Some(asked), Some(times)) = (generation, asked, completion.times) {
+        // What was completed before may have another response, which PostgreSQL keeps.
+        let times = completion.times.filter(postgres::Times::are_of_now);
+        if let (Some(generation), Some(asked), Some(times)) = (generation, asked, times) {
             let postgres::Times { completed_at, expires_at, expires_in } = times;
             let stored = Stored { record, fence, asked, completed_at, expires_at, expires_in, response };
             self.tell("complete", self.front.complete(&generation, stored)).await;

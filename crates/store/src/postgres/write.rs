@@ -57,6 +57,14 @@ pub(crate) struct Times {
     pub(crate) expires_in: Duration,
 }
 
+impl Times {
+    /// Whether it was completed by the very statement that said so, and not before.
+    #[cfg(feature = "redis")]
+    pub(crate) fn are_of_now(&self) -> bool {
+        self.completed_at.after(self.expires_in) == self.expires_at
+    }
+}
+
 /// The verb *doubt*.
 pub(super) struct Doubt {
     guard: Guard,

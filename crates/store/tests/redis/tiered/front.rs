@@ -8,7 +8,10 @@ use std::{
 
 use futures_util::future::join_all;
 use oncegate_core::{Claim, ClaimRequest, ErrorKind, Fingerprint, Lease, Note, Seen, Store, Written};
-use oncegate_store::tiered::{Options, TieredStore};
+use oncegate_store::{
+    postgres::{self, PostgresStore},
+    tiered::{Options, TieredStore},
+};
 
 use super::place::{PATIENCE, Place, acquire, until};
 use crate::{
@@ -319,4 +322,19 @@ async fn what_is_being_purged_is_not_kept_by_who_reads_it_meanwhile() {
     locked.batch_execute("COMMIT").await.unwrap();
     assert_eq!(purging.await.unwrap().unwrap(), Written::Done);
     assert!(matches!(store.claim(&repeat(&key)).await.unwrap(), Claim::Acquired(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_responses_of_one_lease_the_front_keeps_the_one_that_postgresql_has() {
+    let place = Place::start().await;
+    let (store, key) = (place.open().await, request("k"));
+    let lease = acquire(&store, &key).await;
+    // The front has not heard of the first one yet.
+    let back = PostgresStore::open(&place.postgres.address().parse().unwrap(), postgres::Options::default());
+    assert_eq!(back.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    assert_eq!(store.complete(&lease, &response(202)).await.unwrap(), Written::Done, "it is completed");
+    for _ in 0..2 {
+        let Claim::Completed(completed) = store.claim(&repeat(&key)).await.unwrap() else { panic!("it is completed") };
+        assert_eq!(*completed.response, response(201));
+    }
 }
