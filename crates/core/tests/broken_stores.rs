@@ -213,7 +213,10 @@ impl Store for Broken {
         match (self.fault, &mut claim) {
             (Fault::FencePerRow, Claim::Acquired(lease)) => lease.fence = per_row(lease.attempt),
             (Fault::LastResponseWins, Claim::Completed(completed)) => {
-                completed.response = Arc::new(held(&self.last)[&record].clone());
+                // Another call may have completed it, and not have come to say so here yet.
+                if let Some(last) = held(&self.last).get(&record) {
+                    completed.response = Arc::new(last.clone());
+                }
             }
             (_, _) => {}
         }
