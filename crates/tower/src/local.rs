@@ -199,6 +199,12 @@ impl Turn {
         });
     }
 
+    /// The record is settled: whoever comes from now on finds it in the cache or asks the store, also while the answer is
+    /// still on its way.
+    pub(crate) fn settled(&self) {
+        self.go_on(Phase::Over);
+    }
+
     /// The store was asked, and this request does not execute.
     pub(crate) fn told(self, request: &ClaimRequest, told: Told) {
         self.go_on(Phase::Told { asked: ClaimKey::of(request), told });
@@ -233,5 +239,33 @@ impl Drop for Turn {
             }
             Phase::Told { .. } | Phase::Over => false,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oncegate_core::{Backend, Fingerprint, IdempotencyKey, KeySpelling, Policy, RecordId, Scope};
+
+    use super::*;
+
+    #[test]
+    fn who_comes_after_a_record_is_settled_does_not_follow_its_executor() {
+        let request = ClaimRequest {
+            id: RecordId::new(Scope::anonymous(), IdempotencyKey::new("k").unwrap()),
+            fingerprint: Fingerprint::from_bytes(&[1]).unwrap(),
+            owner: None,
+            operation: Operation::new("POST", "/payments"),
+            spelling: KeySpelling::Bare,
+            policy: Policy::gateway(Backend::Plain).into(),
+        };
+        let local = Local::new(0);
+        let Join::Lead(turn) = local.join(&request) else { panic!("nobody else asks") };
+        turn.executes(&request, Instant::now(), Duration::from_secs(30));
+        assert!(matches!(local.join(&request), Join::Wait(_)));
+        turn.settled();
+        let Join::Lead(next) = local.join(&request) else { panic!("it follows who has settled the record") };
+        drop(turn);
+        assert!(matches!(local.join(&request), Join::Wait(_)), "the end of the first turn is not that of the next");
+        drop(next);
     }
 }

@@ -84,12 +84,16 @@ impl Execution {
             }
         };
         let verb = settlement.verb();
-        match timeout(self.gate.store_timeout, writing).await {
+        let settled = match timeout(self.gate.store_timeout, writing).await {
             Ok(Ok(Written::Done)) => Ok(self.settled(settlement, asked)),
             Ok(Ok(Written::Stale)) => Ok(self.stale(settlement).await),
             Ok(Err(error)) => Err(self.gate.store_failed(verb, lease.record, &error)),
             Err(_) => Err(self.gate.store_failed(verb, lease.record, &self.gate.too_slow())),
+        };
+        if settled.is_ok() {
+            self.turn.settled();
         }
+        settled
     }
 
     /// Goes on writing, also beyond the lease, until it is written, somebody else has the record, or
