@@ -21,6 +21,10 @@ impl Reply {
     pub(super) fn of(value: Value, verb: &'static str) -> Result<Self, StoreError> {
         match value {
             Value::Array(values) => Ok(Self { values: values.into_iter(), verb }),
+            Value::Map(pairs) => {
+                let values: Vec<_> = pairs.into_iter().flat_map(|(name, value)| [name, value]).collect();
+                Ok(Self { values: values.into_iter(), verb })
+            }
             _ => Err(unexpected(verb)),
         }
     }

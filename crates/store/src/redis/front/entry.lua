@@ -73,10 +73,8 @@ local function server()
   return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
 end
 
--- Leaves the entry, whole, in an outbox, for whoever drains it should its gateway die.
+-- Leaves the entry's name in an outbox, for whoever drains it should its gateway die. The entry itself stands here, in the same
+-- slot, for as long as it lives.
 local function send(outbox)
-  local sent = redis.call('XADD', outbox, '*', unpack(redis.call('HGETALL', entry)))
-  redis.call('HSET', entry, 'sent', sent)
-  return sent
+  return redis.call('XADD', outbox, '*', 'entry', entry)
 end
-

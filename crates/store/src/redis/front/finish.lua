@@ -18,10 +18,12 @@ if state ~= 'in_flight' or is_settled or tonumber(lease_until) < now + limit the
   return { text(now), 'back' }
 end
 local until_end = math.min(tonumber(asked), now) + retention
+sent = send(KEYS[2])
 redis.call('HSET', entry, 'state', 'completed', 'by', '', 'trusted_until', text(until_end), 'completed_at', completed_at,
-  'expires_at', text(completed_at + retention), 'status', status, 'headers', headers, 'kept_until', text(until_end))
+  'expires_at', text(completed_at + retention), 'status', status, 'headers', headers, 'kept_until', text(until_end),
+  'sent', sent)
 if has_body == '1' then
   redis.call('HSET', entry, 'body', body)
 end
 keep_until(until_end)
-return { text(now), 'done', send(KEYS[2]), retention }
+return { text(now), 'done', sent, retention }

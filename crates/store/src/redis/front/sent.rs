@@ -1,4 +1,4 @@
-//! What stands in an outbox: the fields of an entry of the front, as they were when it was left there.
+//! What was taken in the front and PostgreSQL may not have yet, and where its name stands in the outbox of a gateway.
 
 use std::{collections::HashMap, str::FromStr, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::entry::{Claimed, Completion, Entry};
 
 // === types ===
 
-/// Where an entry stands in the outbox of its gateway.
+/// Where an entry's name stands in the outbox of its gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(super) tag: Tag,
@@ -37,18 +37,28 @@ impl Sent {
 
 // === entries ===
 
-/// Reads a whole entry: the claim, and the completion if there is one.
+/// Reads a whole entry that was taken here: the claim, and the completion if there is one.
 pub(super) fn entry(reply: &mut Reply) -> Result<Entry, StoreError> {
-    let mut fields = HashMap::new();
-    while !reply.is_empty() {
-        fields.insert(reply.text()?, reply.bytes()?);
-    }
-    Fields(fields).entry()
+    Fields::read(reply)?.entry()
+}
+
+/// The same of whatever stands there. `None`: nothing does, or it is a copy of what PostgreSQL has, or a tombstone.
+pub(super) fn undrained(reply: &mut Reply) -> Result<Option<Entry>, StoreError> {
+    let fields = Fields::read(reply)?;
+    fields.0.contains_key("created_at").then(|| fields.entry()).transpose()
 }
 
 // === impl Fields ===
 
 impl Fields {
+    fn read(reply: &mut Reply) -> Result<Self, StoreError> {
+        let mut fields = HashMap::new();
+        while !reply.is_empty() {
+            fields.insert(reply.text()?, reply.bytes()?);
+        }
+        Ok(Self(fields))
+    }
+
     fn entry(&self) -> Result<Entry, StoreError> {
         let created_at = Timestamp::from_micros(self.number("created_at")?);
         let request = self.request()?;

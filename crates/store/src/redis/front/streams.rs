@@ -1,6 +1,9 @@
-//! The outboxes of gateways, dead or alive.
+//! The outboxes of gateways, dead or alive: names of entries, which stand in the front themselves.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use futures_util::future::try_join_all;
 use oncegate_core::StoreError;
@@ -18,11 +21,22 @@ use super::{
 };
 use crate::entry::Entry;
 
-/// How many entries of one outbox are read at once.
-pub(crate) const ENTRIES_MAX: usize = 256;
+// === types ===
 
-/// An entry that cannot be read has a place too, from which it can be taken away.
-pub(crate) type Left = (Sent, Result<Entry, StoreError>);
+/// What a gateway has left of one record.
+#[derive(Debug)]
+pub(crate) struct Left {
+    /// Where it stands: the claim, and the completion.
+    pub(crate) places: Vec<Sent>,
+    /// What it is by now. `None`: PostgreSQL has it, or its life is over.
+    pub(crate) entry: Result<Option<Entry>, StoreError>,
+}
+
+/// How many places of one outbox are read at once.
+pub(crate) const PLACES_MAX: usize = 256;
+
+/// The field of a place in which the entry's name stands.
+const NAME: &str = "entry";
 
 // === impl Front ===
 
@@ -52,21 +66,34 @@ impl Front {
         Ok(dead)
     }
 
-    /// The oldest entries of a gateway's outbox, of one tag.
+    /// What stands in the oldest places of a gateway's outbox, of one tag.
     pub(crate) async fn left(&self, gateway: &str, tag: Tag) -> Result<Vec<Left>, StoreError> {
         let mut range = redis::cmd("XRANGE");
-        range.arg(tag.outbox(gateway)).arg("-").arg("+").arg("COUNT").arg(ENTRIES_MAX);
+        range.arg(tag.outbox(gateway)).arg("-").arg("+").arg("COUNT").arg(PLACES_MAX);
         let mut reply = Reply::of(self.link.ask(&range).await.map_err(to_store_error)?, "outbox")?;
-        let mut left = Vec::new();
+        let (mut named, mut left) = (HashMap::<String, Vec<Sent>>::new(), Vec::new());
         while !reply.is_empty() {
             let mut item = reply.inner()?;
-            let sent = Sent::new(tag, item.text()?);
-            left.push((sent, item.inner().and_then(|mut fields| sent::entry(&mut fields))));
+            let place = Sent::new(tag, item.text()?);
+            match item.inner().and_then(|mut fields| name(&mut fields)) {
+                Ok(name) => named.entry(name).or_default().push(place),
+                Err(error) => left.push(Left { places: vec![place], entry: Err(error) }),
+            }
         }
+        let read = named.into_iter().map(async |(name, places)| Ok(Left { places, entry: self.named(&name).await? }));
+        left.extend(try_join_all(read).await?);
         Ok(left)
     }
 
-    /// Takes entries that PostgreSQL has out of a gateway's outbox.
+    /// What stands under a name; within: it cannot be read.
+    async fn named(&self, name: &str) -> Result<Result<Option<Entry>, StoreError>, StoreError> {
+        let mut whole = redis::cmd("HGETALL");
+        whole.arg(name);
+        let whole = Reply::of(self.link.ask(&whole).await.map_err(to_store_error)?, "outbox");
+        Ok(whole.and_then(|mut fields| sent::undrained(&mut fields)))
+    }
+
+    /// Takes what PostgreSQL has out of a gateway's outbox.
     pub(crate) async fn forget(&self, gateway: &str, sent: &[Sent]) -> Result<(), StoreError> {
         let mut by_tag: BTreeMap<Tag, Vec<&str>> = BTreeMap::new();
         for Sent { tag, id } in sent {
@@ -113,6 +140,14 @@ impl Front {
 
     pub(super) async fn tell(&self, command: &redis::Cmd) -> Result<(), StoreError> {
         self.link.ask(command).await.map(drop).map_err(to_store_error)
+    }
+}
+
+/// The name of an entry, as `send` of entry.lua leaves it.
+fn name(fields: &mut Reply) -> Result<String, StoreError> {
+    match fields.text()? {
+        field if field == NAME => fields.text(),
+        _ => Err(unexpected("outbox")),
     }
 }
 

@@ -35,8 +35,9 @@ end
 -- Lives are counted from before PostgreSQL was asked. Until the end of its life the entry must stand: it is all that
 -- others can see of a claim that is not drained.
 asked = tonumber(asked)
+sent = send(KEYS[3])
 confirm(fence, 'in_flight', asked + math.min(lease, TRUST), asked + retention, 'id', id, 'fingerprint', fingerprint,
   'owner', owner, 'operation', operation, 'spelling', spelling, 'backend', backend, 'on_abandoned', on_abandoned,
   'lease', lease, 'retention', retention, 'created_at', created_at, 'lease_until', text(asked + lease),
-  'kept_until', text(asked + retention))
-return { text(now), 'taken', send(KEYS[3]) }
+  'kept_until', text(asked + retention), 'sent', sent)
+return { text(now), 'taken', sent }

@@ -1,16 +1,15 @@
 //! Drains the outboxes of gateways that died.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::future::{join_all, try_join_all};
-use oncegate_core::{RecordDigest, StoreError};
+use futures_util::future::try_join_all;
+use oncegate_core::StoreError;
 use tokio::time::sleep;
 
 use super::{super::Tiers, drain};
 use crate::{
-    entry::Entry,
     postgres::Applied,
-    redis::front::{ENTRIES_MAX, Left, Sent, Tag},
+    redis::front::{Left, PLACES_MAX, Sent, Tag},
 };
 
 /// How often the dead are looked for.
@@ -94,16 +93,9 @@ async fn drain_tag(tiers: &Tiers, gateway: &str, tag: Tag) -> Result<usize, Stor
     let mut count = 0;
     loop {
         let left = tiers.front.left(gateway, tag).await?;
-        let is_last = left.len() < ENTRIES_MAX;
-        let newest = newest(left);
-        let applied = join_all(newest.iter().map(|(entry, _)| drain::apply(tiers, entry))).await;
-        let mut done = Vec::new();
-        for ((_, sent), applied) in newest.into_iter().zip(applied) {
-            match applied? {
-                Applied::Done | Applied::Stale | Applied::SetAside => done.extend(sent),
-                Applied::Held => {}
-            }
-        }
+        let is_last = left.iter().map(|left| left.places.len()).sum::<usize>() < PLACES_MAX;
+        let drained = try_join_all(left.into_iter().map(|left| drain_one(tiers, left))).await?;
+        let done: Vec<_> = drained.into_iter().flatten().collect();
         tiers.front.forget(gateway, &done).await?;
         count += done.len();
         if is_last || done.is_empty() {
@@ -112,24 +104,19 @@ async fn drain_tag(tiers: &Tiers, gateway: &str, tag: Tag) -> Result<usize, Stor
     }
 }
 
-/// What counts of them, one for each record, with the places of all that it stands for. What cannot be read is left where it
-/// is: another version may have written it.
-fn newest(left: Vec<Left>) -> Vec<(Entry, Vec<Sent>)> {
-    let mut newest: HashMap<RecordDigest, (Entry, Vec<Sent>)> = HashMap::new();
-    for (sent, entry) in left {
-        match entry {
-            Ok(entry) => {
-                let (merged, mut places) = match newest.remove(&entry.record) {
-                    Some((other, places)) => (other.merged(entry), places),
-                    None => (entry, Vec::new()),
-                };
-                places.push(sent);
-                newest.insert(merged.record, (merged, places));
-            }
-            Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "an entry of an outbox cannot be read");
-            }
+/// Has PostgreSQL know of a record; the places of which nothing is left to drain. What cannot be read is left where it is:
+/// another version may have written it.
+async fn drain_one(tiers: &Tiers, Left { places, entry }: Left) -> Result<Vec<Sent>, StoreError> {
+    let applied = match entry {
+        Ok(Some(entry)) => drain::apply(tiers, &entry).await?,
+        Ok(None) => return Ok(places),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "an entry of an outbox cannot be read");
+            return Ok(Vec::new());
         }
+    };
+    match applied {
+        Applied::Done | Applied::Stale | Applied::SetAside => Ok(places),
+        Applied::Held => Ok(Vec::new()),
     }
-    newest.into_values().collect()
 }
