@@ -193,9 +193,6 @@ impl Store for Waiting {
 /// How many histories are played at once.
 const SIDE_BY_SIDE: usize = 16;
 
-/// How many histories are played on every change: what PostgreSQL is asked is played in full without a front.
-const HISTORIES: u64 = 32;
-
 /// Until the first loss of all that the front holds, and between two: long enough for an outbox to be opened again.
 const FLUSH_FIRST: Duration = Duration::from_secs(2);
 const FLUSH_PAUSE: Duration = Duration::from_secs(12);
@@ -233,7 +230,7 @@ async fn random_histories_are_explained_while_the_front_is_emptied_and_the_outbo
         }
     });
     let stages = places.into_iter().map(|place| Stage::new(place, thorough(), true));
-    conformance::so_many_histories_side_by_side(HISTORIES, stages).await;
+    conformance::histories_side_by_side(stages).await;
     assert!(!flushing.is_finished(), "it was emptied to the end");
     flushing.abort();
 }
