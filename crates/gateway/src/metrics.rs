@@ -56,6 +56,7 @@ const BREAKER_OPENINGS: &str = "oncegate_breaker_openings";
 const OUTBOX_ENTRIES: &str = "oncegate_outbox_entries";
 const OUTBOX_LAG: &str = "oncegate_outbox_lag";
 const OUTBOX_POISON: &str = "oncegate_outbox_poison";
+const OUTBOX_LATE: &str = "oncegate_outbox_late";
 const REAPED: &str = "oncegate_reaped_records";
 const ACCESS_LOG_DROPPED: &str = "oncegate_access_log_dropped_lines";
 const CONFIG_RELOADS: &str = "oncegate_config_reloads";

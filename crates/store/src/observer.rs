@@ -42,6 +42,8 @@ pub enum Event {
     },
     /// An entry of the outbox that cannot be applied was set aside.
     Poison,
+    /// A completion of the outbox that somebody was told of came too late: the back says something else of the record.
+    TooLate,
     /// What the front has acknowledged and the back does not have yet.
     Outbox {
         /// How many writes.

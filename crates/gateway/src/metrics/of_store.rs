@@ -9,8 +9,8 @@ use prometheus_client::{
 };
 
 use super::{
-    BATCH_BUCKETS, BREAKER_OPEN, BREAKER_OPENINGS, Metrics, OUTBOX_ENTRIES, OUTBOX_LAG, OUTBOX_POISON, STORE_BATCH,
-    STORE_SIZE,
+    BATCH_BUCKETS, BREAKER_OPEN, BREAKER_OPENINGS, Metrics, OUTBOX_ENTRIES, OUTBOX_LAG, OUTBOX_LATE, OUTBOX_POISON,
+    STORE_BATCH, STORE_SIZE,
 };
 
 /// What stays 0 is what this store does not have.
@@ -21,6 +21,7 @@ pub(super) struct StoreFigures {
     breaker_openings: Counter,
     outbox_entries: Gauge,
     outbox_poison: Counter,
+    outbox_late: Counter,
     outbox_lag: Gauge<f64, AtomicU64>,
 }
 
@@ -35,6 +36,7 @@ impl Default for StoreFigures {
             breaker_openings: Counter::default(),
             outbox_entries: Gauge::default(),
             outbox_poison: Counter::default(),
+            outbox_late: Counter::default(),
             outbox_lag: Gauge::default(),
         }
     }
@@ -52,6 +54,8 @@ impl StoreFigures {
         registry.register(OUTBOX_ENTRIES, help, self.outbox_entries.clone());
         let help = "Entries of the outbox that could not be applied and were set aside";
         registry.register(OUTBOX_POISON, help, self.outbox_poison.clone());
+        let help = "Completions of the outbox that were answered and that the back does not keep";
+        registry.register(OUTBOX_LATE, help, self.outbox_late.clone());
         registry.register_with_unit(
             OUTBOX_LAG,
             "How old the oldest of them is",
@@ -73,6 +77,7 @@ impl Observer for Metrics {
                 figures.breaker_openings.inc_by(u64::from(is_open && !was_open));
             }
             Event::Poison => drop(figures.outbox_poison.inc()),
+            Event::TooLate => drop(figures.outbox_late.inc()),
             Event::Outbox { entries, lag } => {
                 figures.outbox_entries.set(number(entries));
                 figures.outbox_lag.set(lag.as_secs_f64());

@@ -126,6 +126,8 @@ fn the_store_says_how_it_works() {
         Event::Breaker { is_open: true },
         Event::Outbox { entries: 7, lag },
         Event::Poison,
+        Event::TooLate,
+        Event::TooLate,
     ] {
         Observer::observe(&metrics, &event);
     }
@@ -138,6 +140,7 @@ fn the_store_says_how_it_works() {
         "oncegate_breaker_openings_total 1",
         "oncegate_outbox_entries 7",
         "oncegate_outbox_poison_total 1",
+        "oncegate_outbox_late_total 2",
         "oncegate_outbox_lag_seconds 1.5",
     ] {
         has(&text, line);

@@ -60,9 +60,11 @@ retention = "2s"
 /// Of the gate that has an outbox. It is not closed while the incident lasts.
 const OF_AN_OUTBOX: &str = "[store]\ndurability = \"outbox\"\noutbox_limit = \"20s\"";
 
-/// What no incident here can move: what is running, what PostgreSQL would refuse to write, and a log that nobody asked for.
-const UNMOVED: [&str; 3] =
-    ["oncegate_access_log_dropped_lines_total", "oncegate_build_info", "oncegate_outbox_poison_total"];
+/// What no incident here can move: what is running, and a log that nobody asked for.
+const UNMOVED: [&str; 2] = ["oncegate_access_log_dropped_lines_total", "oncegate_build_info"];
+
+/// Where the gate with an outbox keeps its records.
+const OTHERS: &str = "orders";
 
 struct Incident {
     prometheus: Prometheus,
@@ -270,13 +272,22 @@ impl Incident {
         });
     }
 
-    /// Redis acknowledges, and PostgreSQL takes its time.
-    fn an_outbox_lags(&mut self) {
-        const OTHERS: &str = "orders";
+    /// The other gate has an outbox now, before a database of its own.
+    fn an_outbox_is_in_trouble(&mut self) {
         self.store.create_database(OTHERS).unwrap();
         let (front, admin) = (RedisServer::start(&[]).unwrap(), self.other.take().unwrap().admin.clone());
         let store = Self::url(&self.store).replace(DATABASE, OTHERS);
         let gate = start_gate_with(OF_AN_OUTBOX, &self.service, (&store, &front.address()), &admin);
+        self.an_outbox_lags(&gate);
+        self.postgresql_refuses_an_entry(&gate);
+        self.an_entry_comes_too_late(&gate);
+        drop(gate);
+        let store = (&*Self::url(&self.store), &*self.front.address());
+        self.other = Some(start_gate(&self.service, store, &admin));
+    }
+
+    /// Redis acknowledges, and PostgreSQL takes its time.
+    fn an_outbox_lags(&mut self, gate: &Gate) {
         let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
                     $$ BEGIN PERFORM pg_sleep(4); RETURN NEW; END $$;
                     CREATE TRIGGER slow BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION slow()";
@@ -286,11 +297,7 @@ impl Incident {
             number += 1;
             let paid = send(&gate.address, "POST", "/pay", &fields("", &format!("o{number}"))).answer().status();
             assert_eq!(paid, 201, "nobody waits for PostgreSQL");
-            // What the others export, with the outbox of this one.
-            let is_of_outbox = |line: &&str| line.starts_with("oncegate_outbox_");
-            let (ours, its) = (incident.metrics(), get(&gate.admin, "/metrics", "").body);
-            let lines = ours.lines().filter(|line| !is_of_outbox(line)).chain(its.lines().filter(is_of_outbox));
-            incident.seen.add(&lines.collect::<Vec<_>>().join("\n"));
+            incident.look_at_outbox(gate);
             incident.have_fired(&["OncegateOutboxLags"])
         });
         self.store.execute(OTHERS, "DROP TRIGGER slow ON oncegate.records; DROP FUNCTION slow").unwrap();
@@ -301,9 +308,42 @@ impl Incident {
         self.wait("the alert clears", |incident| {
             !incident.prometheus.firing().unwrap().iter().any(|each| each == "OncegateOutboxLags")
         });
-        drop(gate);
-        let store = (&*Self::url(&self.store), &*self.front.address());
-        self.other = Some(start_gate(&self.service, store, &admin));
+    }
+
+    /// What Redis has acknowledged PostgreSQL will never write.
+    fn postgresql_refuses_an_entry(&mut self, gate: &Gate) {
+        let antidote = "ALTER TABLE oncegate.records ADD CONSTRAINT antidote CHECK (key <> 'poison')";
+        self.store.execute(OTHERS, antidote).unwrap();
+        assert_eq!(send(&gate.address, "POST", "/pay", &fields("", "poison")).answer().status(), 201);
+        self.wait("it is set aside", |incident| {
+            incident.look_at_outbox(gate);
+            incident.have_fired(&["OncegateOutboxPoison"])
+        });
+    }
+
+    /// A record is in other hands by the time at which it is completed in Redis.
+    fn an_entry_comes_too_late(&mut self, gate: &Gate) {
+        let sent = send(&gate.address, "POST", "/hold", &fields("", "late"));
+        self.service.arrival();
+        let taken = "DO $$ BEGIN
+                       UPDATE oncegate.records SET fence = nextval('oncegate.fences') WHERE key = 'late';
+                       IF NOT FOUND THEN RAISE 'its claim is not drained yet'; END IF;
+                     END $$";
+        self.wait("another attempt has it", |incident| incident.store.execute(OTHERS, taken).is_ok());
+        self.service.release();
+        assert_eq!(sent.answer().status(), 201, "as far as Redis knows");
+        self.wait("PostgreSQL does not keep it", |incident| {
+            incident.look_at_outbox(gate);
+            incident.have_fired(&["OncegateOutboxTooLate"])
+        });
+    }
+
+    /// What the others export, with the outbox of this one.
+    fn look_at_outbox(&mut self, gate: &Gate) {
+        let is_of_outbox = |line: &&str| line.starts_with("oncegate_outbox_");
+        let (ours, its) = (self.metrics(), get(&gate.admin, "/metrics", "").body);
+        let lines = ours.lines().filter(|line| !is_of_outbox(line)).chain(its.lines().filter(is_of_outbox));
+        self.seen.add(&lines.collect::<Vec<_>>().join("\n"));
     }
 
     fn the_store_is_gone(&mut self) {
@@ -362,7 +402,7 @@ fn every_alert_fires_and_clears_again_and_every_metric_moves() {
     incident.the_store_is_slow();
     incident.the_front_hangs();
     incident.the_store_is_gone();
-    incident.an_outbox_lags();
+    incident.an_outbox_is_in_trouble();
     incident.wait("what has expired is reaped", |incident| incident.metrics().contains("what=\"expired\""));
     incident.people_clean_up();
 

@@ -126,6 +126,7 @@ pub(in super::super) async fn apply(tiers: &Tiers, entry: &Entry) -> Result<Appl
             let is_completed = entry.completion.is_some();
             tracing::warn!(record = entry.record.short(), is_completed, "an entry of the outbox came too late");
             if is_completed {
+                tiers.options.back.observer.observe(&Event::TooLate);
                 tiers.distrust(entry.record, Some(Fence::new(entry.fence.get() + 1))).await;
             }
             return Ok(Applied::Stale);
