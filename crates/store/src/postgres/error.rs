@@ -55,9 +55,9 @@ impl Failure {
     /// a schema that is missing concerns them all.
     pub(super) fn concerns_one_verb(&self) -> bool {
         let Self::Refused(error) = self else { return false };
-        // 22: data, 23: constraints, 54: limits, 53200: more locks at once than there is room for, 55P03: a lock that
-        // was not given; no code: a value that cannot be sent.
-        let classes = ["22", "23", "54", "53200", "55P03"];
+        // 22: data, 23: constraints, 54: limits, P0: raised by a trigger, 53200: more locks at once than there is room for,
+        // 55P03: a lock that was not given; no code: a value that cannot be sent.
+        let classes = ["22", "23", "54", "P0", "53200", "55P03"];
         error.code().is_none_or(|code| classes.iter().any(|class| code.code().starts_with(class)))
     }
 

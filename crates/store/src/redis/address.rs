@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 use percent_encoding::percent_decode_str;
 use redis::{
     Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, RedisConnectionInfo, RedisError,
+    io::tcp::TcpSettings,
 };
 
 // === types ===
@@ -102,11 +103,7 @@ impl Address {
             false => ConnectionAddr::Tcp(host, port),
         };
         let node = address.into_connection_info().expect("an address is always one of a connection");
-        let settings = node.tcp_settings().clone().set_nodelay(true);
-        #[cfg(target_os = "linux")]
-        // A peer that is gone without a word is noticed.
-        let settings = settings.set_user_timeout(Duration::from_secs(10));
-        node.set_redis_settings(self.settings.clone()).set_tcp_settings(settings)
+        node.set_redis_settings(self.settings.clone()).set_tcp_settings(tcp_settings())
     }
 
     pub(super) fn client(&self) -> Result<Client, RedisError> {
@@ -150,6 +147,16 @@ impl FromStr for Address {
         let authorities = authorities(options, scheme)?;
         Ok(Self { text: text.into(), scheme, hosts, settings, authorities })
     }
+}
+
+/// How every connection is made. The driver of a Cluster takes none of it from the addresses of the nodes.
+pub(super) fn tcp_settings() -> TcpSettings {
+    // A call does not wait until the one before it has been acknowledged.
+    let settings = TcpSettings::default().set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    // A peer that is gone without a word is noticed.
+    let settings = settings.set_user_timeout(Duration::from_secs(10));
+    settings
 }
 
 fn settings(who: Option<&str>, database: &str) -> Result<RedisConnectionInfo, AddressError> {

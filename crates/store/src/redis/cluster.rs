@@ -18,7 +18,7 @@ use redis::{
 use tokio::time::Instant;
 
 use super::{
-    address::Address,
+    address::{Address, tcp_settings},
     link::{CONNECT_TIMEOUT, Question},
     options::Options,
 };
@@ -77,6 +77,7 @@ impl Cluster {
         let builder = ClusterClientBuilder::new(address.nodes())
             .connection_timeout(CONNECT_TIMEOUT)
             .response_timeout(options.reply_timeout)
+            .tcp_settings(tcp_settings())
             .retries(3)
             .min_retry_wait(20)
             .max_retry_wait(200);
@@ -179,6 +180,15 @@ mod tests {
     /// Asks so often in vain; which driver was asked last.
     fn ask_in_vain(cluster: &Cluster, calls: u32) -> u64 {
         (0..calls).map(|_| cluster.ask().0.number).last().unwrap()
+    }
+
+    #[tokio::test]
+    async fn connections_to_a_cluster_are_made_as_those_to_a_single_server() {
+        let cluster = Cluster::new(&"redis-cluster://127.0.0.1:1".parse().unwrap(), &Options::default()).unwrap();
+        // The driver has no other way to say it. What the addresses of the nodes say it does not use.
+        let (made, wanted) = (format!("{:?}", cluster.client), format!("{:?}", tcp_settings()));
+        let (_, made) = made.split_once("cluster_params").unwrap();
+        assert!(made.contains(&wanted), "{wanted} is not in {made}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -99,6 +99,12 @@ impl Link {
         Ok(values.pop().unwrap_or(Value::Nil))
     }
 
+    /// Several, of one slot, in one piece.
+    #[cfg(feature = "postgres")]
+    pub(super) async fn ask_together(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        self.answers(Question::Several(commands)).await
+    }
+
     /// In one piece, since what is waited for is all that the server had written when this connection's last call
     /// ended, also by others: a call that only recognises what it did before waits too. A wait holds up the other
     /// calls of the connection: they are sent together when it ends.

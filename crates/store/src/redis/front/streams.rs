@@ -32,8 +32,8 @@ pub(crate) struct Left {
     pub(crate) entry: Result<Option<Entry>, StoreError>,
 }
 
-/// How many places of one outbox are read at once.
-pub(crate) const PLACES_MAX: usize = 256;
+/// How many places of one outbox are read at once: their entries come in one answer.
+pub(crate) const PLACES_MAX: usize = 64;
 
 /// The field of a place in which the entry's name stands.
 const NAME: &str = "entry";
@@ -80,17 +80,20 @@ impl Front {
                 Err(error) => left.push(Left { places: vec![place], entry: Err(error) }),
             }
         }
-        let read = named.into_iter().map(async |(name, places)| Ok(Left { places, entry: self.named(&name).await? }));
-        left.extend(try_join_all(read).await?);
+        if named.is_empty() {
+            return Ok(left);
+        }
+        let mut whole = redis::pipe();
+        let (names, places): (Vec<_>, Vec<_>) = named.into_iter().unzip();
+        for name in &names {
+            whole.cmd("HGETALL").arg(name);
+        }
+        let whole = self.link.ask_together(&whole).await.map_err(to_store_error)?;
+        left.extend(places.into_iter().zip(whole).map(|(places, fields)| {
+            let entry = Reply::of(fields, "outbox").and_then(|mut fields| sent::undrained(&mut fields));
+            Left { places, entry }
+        }));
         Ok(left)
-    }
-
-    /// What stands under a name; within: it cannot be read.
-    async fn named(&self, name: &str) -> Result<Result<Option<Entry>, StoreError>, StoreError> {
-        let mut whole = redis::cmd("HGETALL");
-        whole.arg(name);
-        let whole = Reply::of(self.link.ask(&whole).await.map_err(to_store_error)?, "outbox");
-        Ok(whole.and_then(|mut fields| sent::undrained(&mut fields)))
     }
 
     /// Takes what PostgreSQL has out of a gateway's outbox.

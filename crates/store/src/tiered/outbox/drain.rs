@@ -11,6 +11,7 @@ use super::{
     super::{Tiers, mode},
     Kept, forget,
     held::Refused,
+    settle::Closing,
 };
 use crate::{
     entry::Entry,
@@ -83,6 +84,7 @@ async fn run_once(tiers: &Arc<Tiers>) -> Option<Duration> {
     let mut pause = GATHER;
     for (kept, applied) in batch.iter().zip(applied) {
         let Kept { entry, number } = kept;
+        tell_if_late(tiers, entry, applied.as_ref());
         match applied {
             Ok(Applied::Done | Applied::Stale | Applied::SetAside) => {
                 sent.extend(tiers.outbox.applied(entry.record, *number));
@@ -119,14 +121,21 @@ async fn refused(tiers: &Tiers, kept: &Kept, error: &StoreError) -> bool {
 
 /// Has PostgreSQL write an entry, or set it aside if it cannot be written.
 pub(in super::super) async fn apply(tiers: &Tiers, entry: &Entry) -> Result<Applied, StoreError> {
-    let error = match tiers.back.apply(entry.clone()).await {
+    let mut applied = tiers.back.apply(entry.clone()).await;
+    // PostgreSQL had the claim, and has lost it: it failed over. The front has all of it still.
+    if entry.claim.is_none()
+        && matches!(applied, Ok(Applied::Stale))
+        && let Some(whole) = whole(tiers, entry).await
+    {
+        applied = tiers.back.apply(whole).await;
+    }
+    let error = match applied {
         Err(error) if is_poison(&error) => error,
         Ok(Applied::Stale) => {
             // Somebody else has ended the record, or its life is over: what the front says of it PostgreSQL does not.
             let is_completed = entry.completion.is_some();
             tracing::warn!(record = entry.record.short(), is_completed, "an entry of the outbox came too late");
             if is_completed {
-                tiers.options.back.observer.observe(&Event::TooLate);
                 tiers.distrust(entry.record, Some(Fence::new(entry.fence.get() + 1))).await;
             }
             return Ok(Applied::Stale);
@@ -135,6 +144,20 @@ pub(in super::super) async fn apply(tiers: &Tiers, entry: &Entry) -> Result<Appl
     };
     set_entry_aside(tiers, entry, &error).await?;
     Ok(Applied::SetAside)
+}
+
+/// A completion with the claim that it belongs to, if the front knows that.
+async fn whole(tiers: &Tiers, entry: &Entry) -> Option<Entry> {
+    let there = tiers.ask_of(entry.record, Closing::No).await.ok()??;
+    let whole = entry.clone().merged(there);
+    (whole.fence == entry.fence && whole.claim.is_some()).then_some(whole)
+}
+
+/// Says that PostgreSQL does not keep what somebody was answered, of an entry that it did not have before.
+pub(super) fn tell_if_late(tiers: &Tiers, entry: &Entry, applied: Result<&Applied, &StoreError>) {
+    if entry.completion.is_some() && matches!(applied, Ok(Applied::Stale)) {
+        tiers.options.back.observer.observe(&Event::TooLate);
+    }
 }
 
 async fn set_entry_aside(tiers: &Tiers, entry: &Entry, error: &StoreError) -> Result<(), StoreError> {

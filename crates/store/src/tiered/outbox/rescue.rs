@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use oncegate_core::StoreError;
 use tokio::time::sleep;
 
 use super::{super::Tiers, drain};
 use crate::{
-    postgres::Applied,
+    postgres::{Applied, is_refused},
     redis::front::{Left, PLACES_MAX, Sent, Tag},
 };
 
@@ -94,8 +94,8 @@ async fn drain_tag(tiers: &Tiers, gateway: &str, tag: Tag) -> Result<usize, Stor
     loop {
         let left = tiers.front.left(gateway, tag).await?;
         let is_last = left.iter().map(|left| left.places.len()).sum::<usize>() < PLACES_MAX;
-        let drained = try_join_all(left.into_iter().map(|left| drain_one(tiers, left))).await?;
-        let done: Vec<_> = drained.into_iter().flatten().collect();
+        let drained = join_all(left.into_iter().map(|left| drain_one(tiers, left))).await;
+        let done = drained.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
         tiers.front.forget(gateway, &done).await?;
         count += done.len();
         if is_last || done.is_empty() {
@@ -104,19 +104,31 @@ async fn drain_tag(tiers: &Tiers, gateway: &str, tag: Tag) -> Result<usize, Stor
     }
 }
 
-/// Has PostgreSQL know of a record; the places of which nothing is left to drain. What cannot be read is left where it is:
-/// another version may have written it.
+/// Has PostgreSQL know of a record; the places of which nothing is left to drain. What cannot be read or written is left where
+/// it is, for whoever can, and holds up nothing else.
 async fn drain_one(tiers: &Tiers, Left { places, entry }: Left) -> Result<Vec<Sent>, StoreError> {
-    let applied = match entry {
-        Ok(Some(entry)) => drain::apply(tiers, &entry).await?,
+    let entry = match entry {
+        Ok(Some(entry)) => entry,
         Ok(None) => return Ok(places),
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "an entry of an outbox cannot be read");
             return Ok(Vec::new());
         }
     };
+    let applied = drain::apply(tiers, &entry).await;
+    drain::tell_if_late(tiers, &entry, applied.as_ref());
     match applied {
-        Applied::Done | Applied::Stale | Applied::SetAside => Ok(places),
-        Applied::Held => Ok(Vec::new()),
+        Ok(Applied::Done | Applied::Stale | Applied::SetAside) => Ok(places),
+        Ok(Applied::Held) => Ok(Vec::new()),
+        Err(error) if is_refused(&error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(
+                record = entry.record.short(),
+                error,
+                "PostgreSQL refuses what a gateway that died has left"
+            );
+            Ok(Vec::new())
+        }
+        Err(error) => Err(error),
     }
 }

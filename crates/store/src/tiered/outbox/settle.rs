@@ -39,10 +39,15 @@ impl Tiers {
             Err(error) => (None, Err(error)),
         };
         let entries = [ours.as_ref().map(|kept| kept.entry.clone()), there];
-        if let Some(entry) = entries.into_iter().flatten().reduce(Entry::merged)
-            && drain::apply(self, &entry).await? == Applied::Held
-        {
-            return Err(drain::held(record));
+        if let Some(entry) = entries.into_iter().flatten().reduce(Entry::merged) {
+            let applied = drain::apply(self, &entry).await?;
+            if applied == Applied::Held {
+                return Err(drain::held(record));
+            }
+            // What only the front has was drained before, or is told of by who drains it.
+            if ours.is_some() {
+                drain::tell_if_late(self, &entry, Ok(&applied));
+            }
         }
         if let Some(kept) = ours {
             let telling = self.outbox.leftover.begin();
@@ -56,7 +61,8 @@ impl Tiers {
         self.settle(record, Closing::Yes).await.map(drop)
     }
 
-    async fn ask_of(&self, record: RecordDigest, closing: Closing) -> Result<Option<Entry>, StoreError> {
+    /// What was taken in the front of a record.
+    pub(super) async fn ask_of(&self, record: RecordDigest, closing: Closing) -> Result<Option<Entry>, StoreError> {
         let Some(generation) = self.generation.get() else {
             return Err(StoreError::new(ErrorKind::Unavailable, "the front was never reached"));
         };

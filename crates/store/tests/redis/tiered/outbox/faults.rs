@@ -102,6 +102,27 @@ async fn what_a_gateway_leaves_that_dies_others_drain_within_ten_seconds() {
     assert!(other.has_outbox() && stranger.has_outbox(), "neither has taken the other's for its own");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_of_what_the_dead_have_left_holds_up_nothing_else() {
+    let place = Place::start().await.with_outbox();
+    let _other = open(&place, calm()).await;
+    let keys: Vec<_> = (0..40).map(|number| format!("k{number}")).collect();
+    die_with(&place, &keys.iter().map(|key| &**key).collect::<Vec<_>>()).await;
+    place
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN IF NEW.key IN ('k3', 'k20') THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
+             CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let_go(&place).await;
+    until("the others have their rows", async || place.count("records").await == 38).await;
+    assert_eq!(place.outboxes().await, 2, "it is left");
+    place.sql("DROP TRIGGER refuse ON oncegate.records").await;
+    until("its outbox is forgotten", async || place.outboxes().await == 1).await;
+    assert_eq!(place.count("records").await, 40);
+}
+
 /// What is documented: the front is lost, and with it what a gateway has acknowledged that died before it was drained.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_dies_with_its_gateway_and_with_the_front_is_executed_a_second_time() {

@@ -1,12 +1,18 @@
 //! Who says that a key is new, when that changes, and what cannot be drained.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use oncegate_core::{Backend, Claim, Note, Policy, Seen, Store, StoredResponse, Written};
-use oncegate_store::tiered::TieredStore;
+use oncegate_store::{
+    observer::{Event, Observer},
+    tiered::{Options, TieredStore},
+};
 
 use super::{
     super::{
@@ -19,6 +25,28 @@ use crate::{
     fixture::{repeat, request, response},
     server::Cluster,
 };
+
+/// Counts the answers that came too late.
+#[derive(Debug, Default)]
+struct Late(AtomicUsize);
+
+impl Observer for Late {
+    fn observe(&self, event: &Event) {
+        self.0.fetch_add(usize::from(*event == Event::TooLate), Ordering::Relaxed);
+    }
+}
+
+impl Late {
+    fn options(self: &Arc<Self>) -> Options {
+        let mut options = calm();
+        options.back.observer = Arc::clone(self) as Arc<dyn Observer>;
+        options
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outbox_is_closed_for_all_when_the_front_lost_its_data_and_opened_again() {
@@ -240,7 +268,8 @@ async fn a_record_that_somebody_has_locked_is_drained_later_and_holds_up_nothing
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgresql_has_what_its_backend_completes_and_drops_what_the_front_says_too_late() {
     let place = Place::start().await.with_outbox();
-    let store = open(&place, calm()).await;
+    let late = Arc::<Late>::default();
+    let store = open(&place, late.options()).await;
     let mut own = request("own");
     own.policy = Arc::new(Policy::gateway(Backend::Transactional));
     hold_back(&place).await;
@@ -254,6 +283,39 @@ async fn postgresql_has_what_its_backend_completes_and_drops_what_the_front_says
     let_go(&place).await;
     store.drained().await;
     until("it is replayed no more", async || !is_known(&store, "late").await).await;
+    assert_eq!(late.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_purged_when_it_is_long_drained_does_not_come_too_late() {
+    let place = Place::start().await.with_outbox();
+    let late = Arc::<Late>::default();
+    let store = open(&place, late.options()).await;
+    execute(&store, &request("k")).await;
+    store.drained().await;
+    let before = store.generation();
+    place.sql("SELECT oncegate.purge(record, fence, 'wrong') FROM oncegate.records").await;
+    until("it has heard of it", async || store.generation() != before).await;
+    // Whether it is new has to wait; what the front has of it PostgreSQL is told once more.
+    store.claim(&repeat(&request("k"))).await.unwrap_err();
+    assert_eq!((place.count("records").await, late.count()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_postgresql_has_lost_is_written_with_its_completion() {
+    let place = Place::start().await.with_outbox();
+    let late = Arc::<Late>::default();
+    let store = open(&place, late.options()).await;
+    let lease = acquire(&store, &request("k")).await;
+    store.drained().await;
+    hold_back(&place).await;
+    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    // As a standby without it that was promoted.
+    place.sql("DELETE FROM oncegate.records; DELETE FROM oncegate.graves").await;
+    let_go(&place).await;
+    store.drained().await;
+    assert_eq!((place.count("records").await, place.count("responses").await, late.count()), (1, 1, 0));
+    assert!(is_replayed(&store, &request("k")).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
