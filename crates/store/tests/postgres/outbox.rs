@@ -188,6 +188,12 @@ async fn an_outbox_is_opened_once_in_an_epoch_and_the_later_the_sooner_the_last_
         let sql = include_str!("../../src/postgres/open_outbox.sql");
         client.query(sql, &[&epoch, &sentinel]).await.unwrap().len()
     };
+    let turns = async |epoch: i64| {
+        client.query(include_str!("../../src/postgres/take_turn.sql"), &[&epoch]).await.unwrap().len()
+    };
+    assert_eq!((turns(1).await, turns(2).await, turns(2).await), (0, 1, 0), "one at a time tries");
+    client.batch_execute("UPDATE oncegate.front SET turn_until = now() - interval '1 ms'").await.unwrap();
+    assert_eq!(turns(2).await, 1, "who takes longer is not waited for");
     assert_eq!((opened(1).await, opened(2).await, opened(2).await), (0, 1, 0));
     let said = async |sql: &str| client.query_one(sql, &[]).await.unwrap().get::<_, String>(0);
     client.query(include_str!("../../src/postgres/close_outbox.sql"), &[&sentinel]).await.unwrap();

@@ -112,15 +112,17 @@ async fn what_is_refused_of_what_the_dead_have_left_holds_up_nothing_else() {
         .sql(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
              BEGIN IF NEW.key IN ('k3', 'k20') THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
-             CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse()",
+             CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse();
+             ALTER TABLE oncegate.records ADD CONSTRAINT antidote CHECK (key <> 'k7')",
         )
         .await;
     let_go(&place).await;
-    until("the others have their rows", async || place.count("records").await == 38).await;
-    assert_eq!(place.outboxes().await, 2, "it is left");
+    until("the others have their rows", async || place.count("records").await == 37).await;
+    until("what can never have one is set aside", async || place.count("poison").await == 1).await;
+    assert_eq!(place.outboxes().await, 2, "what is refused is left");
     place.sql("DROP TRIGGER refuse ON oncegate.records").await;
     until("its outbox is forgotten", async || place.outboxes().await == 1).await;
-    assert_eq!(place.count("records").await, 40);
+    assert_eq!((place.count("records").await, place.count("poison").await), (39, 1));
 }
 
 /// What is documented: the front is lost, and with it what a gateway has acknowledged that died before it was drained.
