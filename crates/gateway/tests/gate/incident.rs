@@ -58,7 +58,7 @@ retention = "2s"
 "#;
 
 /// Of the gate that has an outbox. It is not closed while the incident lasts.
-const OF_AN_OUTBOX: &str = "[store]\ndurability = \"outbox\"\noutbox_limit = \"20s\"";
+const OF_AN_OUTBOX: &str = "[store]\ndurability = \"outbox\"\noutbox_limit = \"20s\"\n[defaults]\nlease = \"5m\"";
 
 /// What no incident here can move: what is running, and a log that nobody asked for.
 const UNMOVED: [&str; 2] = ["oncegate_access_log_dropped_lines_total", "oncegate_build_info"];

@@ -50,15 +50,19 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
+/// 08: connections, 0A: what this server cannot do, 25: read only, 26: statements, 28: who asks, 3D and 3F: no such database or
+/// schema, 42703, 42883 and 42P01: no such column, function or table, 53: resources, 57: stopping, 58 and XX: the server itself.
+const CONCERN_ALL: [&str; 14] =
+    ["08", "0A", "25", "26", "28", "3D", "3F", "42703", "42883", "42P01", "53", "57", "58", "XX"];
+
 impl Failure {
     /// Whether the other verbs of a batch may well succeed without the one that is to blame. A disk that is full or
     /// a schema that is missing concerns them all.
     pub(super) fn concerns_one_verb(&self) -> bool {
         let Self::Refused(error) = self else { return false };
-        // 22: data, 23: constraints, 54: limits, P0: raised by a trigger, 53200: more locks at once than there is room for,
-        // 55P03: a lock that was not given; no code: a value that cannot be sent.
-        let classes = ["22", "23", "54", "P0", "53200", "55P03"];
-        error.code().is_none_or(|code| classes.iter().any(|class| code.code().starts_with(class)))
+        // No code: a value that cannot be sent. 53200: more locks at once than there is room for.
+        let is_of_all = |code: &str| CONCERN_ALL.iter().any(|class| code.starts_with(class)) && code != "53200";
+        error.code().is_none_or(|code| !is_of_all(code.code()))
     }
 
     /// Whether a lock was not given in time: that of one record, or that of the whole table.

@@ -26,7 +26,7 @@ pub(crate) use self::{
     entry::Entry,
     outbox::{Finish, Take, Taken},
     sent::Sent,
-    streams::{Left, PLACES_MAX},
+    streams::Left,
 };
 pub(crate) use super::layout::Tag;
 use super::{

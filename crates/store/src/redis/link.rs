@@ -102,7 +102,10 @@ impl Link {
     /// Several, of one slot, in one piece.
     #[cfg(feature = "postgres")]
     pub(super) async fn ask_together(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
-        self.answers(Question::Several(commands)).await
+        match commands.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.answers(Question::Several(commands)).await,
+        }
     }
 
     /// In one piece, since what is waited for is all that the server had written when this connection's last call

@@ -1,7 +1,7 @@
 //! What this gateway has acknowledged by way of the front, and PostgreSQL may not have yet.
 //!
-//! It is kept here until PostgreSQL has it, and [`drain`] sees to that. What stands in the front's streams is a copy for the
-//! other gateways, which [`rescue`] it if this one dies.
+//! It is kept here until PostgreSQL has it, and [`drain`] sees to that. Its name stands in a stream of the front for the other
+//! gateways, which [`rescue`] it if this one dies.
 
 pub(super) mod clock;
 pub(super) mod drain;

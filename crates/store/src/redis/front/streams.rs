@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use oncegate_core::StoreError;
 use redis::{FromRedisValue, Value};
 
@@ -33,7 +33,7 @@ pub(crate) struct Left {
 }
 
 /// How many places of one outbox are read at once: their entries come in one answer.
-pub(crate) const PLACES_MAX: usize = 64;
+const PLACES_MAX: usize = 64;
 
 /// The field of a place in which the entry's name stands.
 const NAME: &str = "entry";
@@ -66,34 +66,49 @@ impl Front {
         Ok(dead)
     }
 
-    /// What stands in the oldest places of a gateway's outbox, of one tag.
-    pub(crate) async fn left(&self, gateway: &str, tag: Tag) -> Result<Vec<Left>, StoreError> {
+    /// What stands in the oldest places of a gateway's outbox, of one tag, behind a place; and the last of these places, if
+    /// there may be more behind it.
+    pub(crate) async fn left(
+        &self,
+        gateway: &str,
+        tag: Tag,
+        behind: Option<&Sent>,
+    ) -> Result<(Vec<Left>, Option<Sent>), StoreError> {
         let mut range = redis::cmd("XRANGE");
-        range.arg(tag.outbox(gateway)).arg("-").arg("+").arg("COUNT").arg(PLACES_MAX);
+        let start = behind.map_or_else(|| "-".to_owned(), |place| format!("({}", place.id));
+        range.arg(tag.outbox(gateway)).arg(start).arg("+").arg("COUNT").arg(PLACES_MAX);
         let mut reply = Reply::of(self.link.ask(&range).await.map_err(to_store_error)?, "outbox")?;
         let (mut named, mut left) = (HashMap::<String, Vec<Sent>>::new(), Vec::new());
+        let (mut count, mut last) = (0, None);
         while !reply.is_empty() {
             let mut item = reply.inner()?;
             let place = Sent::new(tag, item.text()?);
+            (count, last) = (count + 1, Some(place.clone()));
             match item.inner().and_then(|mut fields| name(&mut fields)) {
                 Ok(name) => named.entry(name).or_default().push(place),
                 Err(error) => left.push(Left { places: vec![place], entry: Err(error) }),
             }
         }
-        if named.is_empty() {
-            return Ok(left);
-        }
-        let mut whole = redis::pipe();
         let (names, places): (Vec<_>, Vec<_>) = named.into_iter().unzip();
-        for name in &names {
-            whole.cmd("HGETALL").arg(name);
+        let entries = self.named(&names).await;
+        left.extend(places.into_iter().zip(entries).map(|(places, entry)| Left { places, entry }));
+        Ok((left, last.filter(|_| count == PLACES_MAX)))
+    }
+
+    /// What stands under these names, which are of one slot.
+    async fn named(&self, names: &[String]) -> Vec<Result<Option<Entry>, StoreError>> {
+        let whole = |name: &String| redis::cmd("HGETALL").arg(name).to_owned();
+        let mut together = redis::pipe();
+        for name in names {
+            together.add_command(whole(name));
         }
-        let whole = self.link.ask_together(&whole).await.map_err(to_store_error)?;
-        left.extend(places.into_iter().zip(whole).map(|(places, fields)| {
-            let entry = Reply::of(fields, "outbox").and_then(|mut fields| sent::undrained(&mut fields));
-            Left { places, entry }
-        }));
-        Ok(left)
+        let answered = match self.link.ask_together(&together).await {
+            Ok(answered) => answered.into_iter().map(Ok).collect(),
+            // A slot that is being moved answers for one name at a time.
+            Err(_) => join_all(names.iter().map(async |name| self.link.ask(&whole(name)).await)).await,
+        };
+        let entry = |fields| sent::undrained(&mut Reply::of(fields, "outbox")?);
+        answered.into_iter().map(|answer| answer.map_err(to_store_error).and_then(entry)).collect()
     }
 
     /// Takes what PostgreSQL has out of a gateway's outbox.

@@ -17,6 +17,7 @@ use crate::{
     entry::Entry,
     observer::Event,
     postgres::{Applied, is_poison, is_refused},
+    redis::front::Sent,
 };
 
 /// How long the first entry waits for others: for PostgreSQL many rows are little more work than one.
@@ -84,12 +85,13 @@ async fn run_once(tiers: &Arc<Tiers>) -> Option<Duration> {
     let mut pause = GATHER;
     for (kept, applied) in batch.iter().zip(applied) {
         let Kept { entry, number } = kept;
-        tell_if_late(tiers, entry, applied.as_ref());
         match applied {
-            Ok(Applied::Done | Applied::Stale | Applied::SetAside) => {
-                sent.extend(tiers.outbox.applied(entry.record, *number));
-            }
             Ok(Applied::Held) => tiers.outbox.postpone(entry.record),
+            Ok(applied @ (Applied::Done | Applied::Stale | Applied::SetAside)) => {
+                let places = tiers.outbox.applied(entry.record, *number);
+                tell_if_late(tiers, entry, applied, &places);
+                sent.extend(places);
+            }
             Err(error) => {
                 pause = PAUSE;
                 tiers.outbox.held().failed(entry.record);
@@ -120,15 +122,21 @@ async fn refused(tiers: &Tiers, kept: &Kept, error: &StoreError) -> bool {
 }
 
 /// Has PostgreSQL write an entry, or set it aside if it cannot be written.
+///
+/// # Errors
+/// PostgreSQL does not answer, or refuses it; or PostgreSQL has lost its claim, and the front, which may have that, does not
+/// answer.
 pub(in super::super) async fn apply(tiers: &Tiers, entry: &Entry) -> Result<Applied, StoreError> {
     let mut applied = tiers.back.apply(entry.clone()).await;
-    // PostgreSQL had the claim, and has lost it: it failed over. The front has all of it still.
-    if entry.claim.is_none()
-        && matches!(applied, Ok(Applied::Stale))
-        && let Some(whole) = whole(tiers, entry).await
-    {
-        applied = tiers.back.apply(whole).await;
+    let mut whole = None;
+    // PostgreSQL had the claim, and has none now: it may have failed over. The front has all of it still.
+    if entry.claim.is_none() && matches!(applied, Ok(Applied::Stale)) {
+        whole = with_claim(tiers, entry).await?;
     }
+    if let Some(whole) = &whole {
+        applied = tiers.back.apply(whole.clone()).await;
+    }
+    let entry = whole.as_ref().unwrap_or(entry);
     let error = match applied {
         Err(error) if is_poison(&error) => error,
         Ok(Applied::Stale) => {
@@ -146,16 +154,16 @@ pub(in super::super) async fn apply(tiers: &Tiers, entry: &Entry) -> Result<Appl
     Ok(Applied::SetAside)
 }
 
-/// A completion with the claim that it belongs to, if the front knows that.
-async fn whole(tiers: &Tiers, entry: &Entry) -> Option<Entry> {
-    let there = tiers.ask_of(entry.record, Closing::No).await.ok()??;
-    let whole = entry.clone().merged(there);
-    (whole.fence == entry.fence && whole.claim.is_some()).then_some(whole)
+/// A completion with the claim that it belongs to, if the front has that.
+async fn with_claim(tiers: &Tiers, entry: &Entry) -> Result<Option<Entry>, StoreError> {
+    let there = tiers.ask_of(entry.record, Closing::No).await?;
+    let its = there.filter(|there| (there.fence, there.owner) == (entry.fence, entry.owner));
+    Ok(its.map(|there| entry.clone().merged(there)))
 }
 
-/// Says that PostgreSQL does not keep what somebody was answered, of an entry that it did not have before.
-pub(super) fn tell_if_late(tiers: &Tiers, entry: &Entry, applied: Result<&Applied, &StoreError>) {
-    if entry.completion.is_some() && matches!(applied, Ok(Applied::Stale)) {
+/// Says that PostgreSQL does not keep what somebody was answered, of an entry that was in these places until now.
+pub(super) fn tell_if_late(tiers: &Tiers, entry: &Entry, applied: Applied, places: &[Sent]) {
+    if entry.completion.is_some() && applied == Applied::Stale && !places.is_empty() {
         tiers.options.back.observer.observe(&Event::TooLate);
     }
 }

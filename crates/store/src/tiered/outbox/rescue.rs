@@ -9,8 +9,19 @@ use tokio::time::sleep;
 use super::{super::Tiers, drain};
 use crate::{
     postgres::{Applied, is_refused},
-    redis::front::{Left, PLACES_MAX, Sent, Tag},
+    redis::front::{Left, Sent, Tag},
 };
+
+// === types ===
+
+/// What became of what a gateway has left.
+#[derive(Default)]
+struct Drained {
+    /// Of so many places nothing is left.
+    count: usize,
+    /// Why others are left where they are.
+    refused: Vec<StoreError>,
+}
 
 /// How often the dead are looked for.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -54,8 +65,8 @@ pub(in super::super) async fn greet(tiers: &Tiers) -> Result<(), StoreError> {
 
 async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
     for gateway in tiers.front.dead().await? {
-        let count = match drain_of(tiers, &gateway).await {
-            Ok(count) => count,
+        let Drained { count, refused } = match drain_of(tiers, &gateway).await {
+            Ok(drained) => drained,
             // What one has left does not hold up what the others have.
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
@@ -63,6 +74,15 @@ async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
                 continue;
             }
         };
+        if let Some(error) = refused.first() {
+            let (count, error) = (refused.len(), error as &dyn std::error::Error);
+            tracing::error!(
+                gateway,
+                count,
+                error,
+                "what a gateway that died has left cannot be read, or PostgreSQL refuses it"
+            );
+        }
         // Not of one where something is left that somebody has locked, or nobody can read.
         if tiers.front.bid_farewell(&gateway).await? {
             match count {
@@ -74,61 +94,59 @@ async fn run_once(tiers: &Tiers) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Drains a gateway's outbox; how many entries there were.
-async fn drain_of(tiers: &Tiers, gateway: &str) -> Result<usize, StoreError> {
-    let mut count = 0;
+/// Drains a gateway's outbox.
+async fn drain_of(tiers: &Tiers, gateway: &str) -> Result<Drained, StoreError> {
+    let mut all = Drained::default();
     for tags in Tag::parts() {
-        let counts = tags.into_iter().map(|tag| drain_tag(tiers, gateway, tag));
-        let written = try_join_all(counts).await?.into_iter().sum::<usize>();
-        if written > 0 {
+        let drained = try_join_all(tags.into_iter().map(|tag| drain_tag(tiers, gateway, tag))).await?;
+        if drained.iter().any(|tag| tag.count > 0) {
             // New keys wait for what the dead held, as they do for the living, but not for what nobody can write.
             tiers.register.keep_quiet(true).await?;
         }
-        count += written;
+        for tag in drained {
+            all.count += tag.count;
+            all.refused.extend(tag.refused);
+        }
     }
-    Ok(count)
+    Ok(all)
 }
 
-async fn drain_tag(tiers: &Tiers, gateway: &str, tag: Tag) -> Result<usize, StoreError> {
-    let mut count = 0;
+async fn drain_tag(tiers: &Tiers, gateway: &str, tag: Tag) -> Result<Drained, StoreError> {
+    let mut all = Drained::default();
+    let mut behind = None;
     loop {
-        let left = tiers.front.left(gateway, tag).await?;
-        let is_last = left.iter().map(|left| left.places.len()).sum::<usize>() < PLACES_MAX;
-        let drained = join_all(left.into_iter().map(|left| drain_one(tiers, left))).await;
-        let done = drained.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        let (left, last) = tiers.front.left(gateway, tag, behind.as_ref()).await?;
+        let mut done = Vec::new();
+        for drained in join_all(left.into_iter().map(|left| drain_one(tiers, left))).await {
+            match drained? {
+                Ok(places) => done.extend(places),
+                Err(refused) => all.refused.push(refused),
+            }
+        }
         tiers.front.forget(gateway, &done).await?;
-        count += done.len();
-        if is_last || done.is_empty() {
-            return Ok(count);
+        all.count += done.len();
+        match last {
+            Some(_) => behind = last,
+            None => return Ok(all),
         }
     }
 }
 
-/// Has PostgreSQL know of a record; the places of which nothing is left to drain. What cannot be read or written is left where
-/// it is, for whoever can, and holds up nothing else.
-async fn drain_one(tiers: &Tiers, Left { places, entry }: Left) -> Result<Vec<Sent>, StoreError> {
+/// Has PostgreSQL know of a record; the places of which nothing is left to drain. Within: it cannot be read or written, and is
+/// left where it is, for whoever can.
+async fn drain_one(tiers: &Tiers, Left { places, entry }: Left) -> Result<Result<Vec<Sent>, StoreError>, StoreError> {
     let entry = match entry {
         Ok(Some(entry)) => entry,
-        Ok(None) => return Ok(places),
-        Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "an entry of an outbox cannot be read");
-            return Ok(Vec::new());
-        }
+        Ok(None) => return Ok(Ok(places)),
+        Err(error) => return Ok(Err(error)),
     };
-    let applied = drain::apply(tiers, &entry).await;
-    drain::tell_if_late(tiers, &entry, applied.as_ref());
-    match applied {
-        Ok(Applied::Done | Applied::Stale | Applied::SetAside) => Ok(places),
-        Ok(Applied::Held) => Ok(Vec::new()),
-        Err(error) if is_refused(&error) => {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(
-                record = entry.record.short(),
-                error,
-                "PostgreSQL refuses what a gateway that died has left"
-            );
-            Ok(Vec::new())
+    match drain::apply(tiers, &entry).await {
+        Ok(Applied::Held) => Ok(Ok(Vec::new())),
+        Ok(applied @ (Applied::Done | Applied::Stale | Applied::SetAside)) => {
+            drain::tell_if_late(tiers, &entry, applied, &places);
+            Ok(Ok(places))
         }
+        Err(error) if is_refused(&error) => Ok(Err(error)),
         Err(error) => Err(error),
     }
 }

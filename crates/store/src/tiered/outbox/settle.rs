@@ -39,19 +39,17 @@ impl Tiers {
             Err(error) => (None, Err(error)),
         };
         let entries = [ours.as_ref().map(|kept| kept.entry.clone()), there];
-        if let Some(entry) = entries.into_iter().flatten().reduce(Entry::merged) {
-            let applied = drain::apply(self, &entry).await?;
-            if applied == Applied::Held {
-                return Err(drain::held(record));
-            }
-            // What only the front has was drained before, or is told of by who drains it.
-            if ours.is_some() {
-                drain::tell_if_late(self, &entry, Ok(&applied));
-            }
+        let Some(entry) = entries.into_iter().flatten().reduce(Entry::merged) else { return Ok(asked) };
+        let applied = drain::apply(self, &entry).await?;
+        if applied == Applied::Held {
+            return Err(drain::held(record));
         }
         if let Some(kept) = ours {
             let telling = self.outbox.leftover.begin();
-            forget::forget(self, self.outbox.applied(record, kept.number), telling);
+            let places = self.outbox.applied(record, kept.number);
+            // What only the front has was drained before, or is told of by who drains it.
+            drain::tell_if_late(self, &entry, applied, &places);
+            forget::forget(self, places, telling);
         }
         Ok(asked)
     }

@@ -111,7 +111,8 @@ async fn what_is_refused_of_what_the_dead_have_left_holds_up_nothing_else() {
     place
         .sql(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN IF NEW.key IN ('k3', 'k20') THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
+             BEGIN IF NEW.key IN ('k3', 'k20') THEN RAISE EXCEPTION 'not this one' USING ERRCODE = 'ZZ001'; END IF;
+             RETURN NEW; END $$;
              CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse();
              ALTER TABLE oncegate.records ADD CONSTRAINT antidote CHECK (key <> 'k7')",
         )
