@@ -5,12 +5,17 @@ import json
 import re
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from servers.process import eventually
 
 PARALLEL_MAX = 64
+
+IDLE_SECONDS_MAX = 3
+"""Less than Uvicorn keeps a connection that nobody uses, if nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,17 @@ class Client:
         body = payment if isinstance(payment, bytes) else json.dumps(payment or {"amount": 5}).encode()
         connection = self._connection()
         try:
-            connection.request(method, path, body, fields)
+            # Who answers before the body has come may have closed the connection by then.
+            with suppress(BrokenPipeError):
+                connection.request(method, path, body, fields)
             response = connection.getresponse()
             if response.status == 500:
                 # Uvicorn closes the connection behind it, and does not say so.
                 self.kept.connection = None
             names = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, names, response.read())
+            answer = Answer(response.status, names, response.read())
+            self.kept.since = time.monotonic()
+            return answer
         except (OSError, http.client.HTTPException):
             self.kept.connection = None
             connection.close()
@@ -100,6 +109,11 @@ class Client:
         return {(route, outcome): int(times) for outcome, route, times in found}
 
     def _connection(self):
-        if getattr(self.kept, "connection", None) is None:
-            self.kept.connection = http.client.HTTPConnection(self.address, timeout=60)
-        return self.kept.connection
+        kept = getattr(self.kept, "connection", None)
+        if kept is not None and time.monotonic() - self.kept.since > IDLE_SECONDS_MAX:
+            kept.close()
+            kept = None
+        if kept is None:
+            kept = http.client.HTTPConnection(self.address, timeout=60)
+            self.kept.connection, self.kept.since = kept, time.monotonic()
+        return kept
