@@ -13,7 +13,10 @@ use super::{
     },
     calm, hasty, hold_back, is_in_flight, let_go, long, open, pass_quiet,
 };
-use crate::fixture::{repeat, request, response};
+use crate::{
+    fixture::{repeat, request, response},
+    server::Cluster,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_has_in_flight_another_refuses_also_if_the_front_lost_it_or_is_stopped_before_it_is_drained() {
@@ -100,6 +103,20 @@ async fn what_a_gateway_leaves_that_dies_others_drain_within_ten_seconds() {
     assert_eq!(beside.count("records").await, 0);
     acquire(&stranger, &request("k0")).await;
     assert!(other.has_outbox() && stranger.has_outbox(), "neither has taken the other's for its own");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_leaves_that_dies_is_drained_from_a_cluster_too() {
+    let (place, cluster) = (Place::start().await, Cluster::start().await);
+    let place = place.behind(&cluster.address()).with_outbox();
+    let other = open(&place, calm()).await;
+    // So many that several are of one tag.
+    let keys: Vec<_> = (0..60).map(|number| format!("k{number}")).collect();
+    die_with(&place, &keys.iter().map(|key| &**key).collect::<Vec<_>>()).await;
+    let_go(&place).await;
+    until("every effect has its row", async || place.count("records").await == 60).await;
+    assert_eq!(place.count("responses").await, 1);
+    assert!(is_replayed(&other, &request("k0")).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
