@@ -54,7 +54,7 @@ def _canonical(value: Any, ignored: list[Steps], depth: int, held: int) -> bytes
         return _canonical_object(value, ignored, depth + 1, held)
     elements = []
     for index, element in enumerate(value):
-        below = [steps[1:] for steps in ignored if steps[:1] == (str(index),)]
+        below = ignored and [steps[1:] for steps in ignored if steps[:1] == (str(index),)]
         text = _canonical(element, below, depth + 1, held)
         if () not in below:
             elements.append(text)
@@ -64,7 +64,7 @@ def _canonical(value: Any, ignored: list[Steps], depth: int, held: int) -> bytes
 def _canonical_object(members: _Members, ignored: list[Steps], depth: int, held: int) -> bytes:
     texts: dict[bytes, bytes | None] = {}
     for count, (name, value) in enumerate(members):
-        below = [steps[1:] for steps in ignored if steps[:1] == (name,)]
+        below = ignored and [steps[1:] for steps in ignored if steps[:1] == (name,)]
         text = _hold(_canonical(value, below, depth, held + count))
         texts[_hold(_quote(name))] = None if () in below else text
         if held + count + 1 > HELD_MEMBERS_MAX:

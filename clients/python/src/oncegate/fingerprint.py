@@ -41,20 +41,22 @@ def fingerprint(
     rules: Rules, *, method: str, path: str, query: str, content_type: bytes, coding: bytes, body: bytes
 ) -> bytes:
     """The fingerprint of a request: `path` without the query, `coding` from Content-Encoding."""
-    query = "&".join(sorted(query.split("&"), key=lambda parameter: parameter.partition("=")[0].encode()))
+    if "&" in query:
+        query = "&".join(sorted(query.split("&"), key=lambda parameter: parameter.partition("=")[0].encode()))
     essence, semicolon, parameters = content_type.strip(b" \t").partition(b";")
     essence, parameters = essence.strip(b" \t").lower(), semicolon + parameters
     coding = coding.strip(b" \t").lower()
     coding = b"" if coding == b"identity" else coding
 
-    kind, digest = b"bytes", hashlib.sha256(body).digest()
+    meaning = None
     if rules.mode == "meaning" and coding in (b"", b"gzip", b"x-gzip"):
         try:
             decoded = _gunzip(body, rules.decoded_bytes_max) if coding else body
-            kind, digest = _meaning(decoded, essence, parameters, rules.ignore)
+            meaning = _meaning(decoded, essence, parameters, rules.ignore)
             coding = b""
         except (ValueError, zlib.error):
             pass
+    kind, digest = meaning or (b"bytes", hashlib.sha256(body).digest())
     media_type = essence + parameters if kind == b"bytes" else essence
 
     head = [b"oncegate fingerprint 1", method.encode(), path.encode(), query.encode()]

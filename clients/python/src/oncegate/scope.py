@@ -14,8 +14,13 @@ of ours, and a gateway on the same table never meets our records."""
 def scope_part(name: str, value: bytes, *, credential: bool = False, secret: bytes | None = None) -> str:
     """`name=length:value` for what people may read, else `name#32:digest`. The length keeps a value from imitating
     further parts."""
-    if not credential and len(value) <= READABLE_BYTES_MAX and all(0x20 <= byte <= 0x7E for byte in value):
-        return f"{name}={len(value)}:{value.decode()}"
+    if (
+        not credential
+        and len(value) <= READABLE_BYTES_MAX
+        and value.isascii()
+        and (text := value.decode()).isprintable()
+    ):
+        return f"{name}={len(value)}:{text}"
     digest = hmac.digest(secret, value, "sha256") if secret is not None else hashlib.sha256(value).digest()
     return f"{name}#32:{digest[:16].hex()}"
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server in a temporary directory. It does not wait for the disk: tests kill processes only."""
+"""A PostgreSQL server in a temporary directory."""
 
 import os
 import pwd
@@ -17,7 +17,13 @@ PACKAGED = Path("/usr/lib/postgresql")
 
 
 class PostgresServer:
-    """A fresh cluster on a free loopback port; a context manager that stops it."""
+    """A fresh cluster on a free loopback port; a context manager that stops it.
+
+    Without `syncs` it does not wait for the disk: tests kill processes only.
+    """
+
+    def __init__(self, syncs=False):
+        self.syncs = syncs
 
     def __enter__(self):
         self.directory = Path(tempfile.mkdtemp(prefix="oncegate-postgres-"))
@@ -62,7 +68,7 @@ class PostgresServer:
                 "port": self.port,
                 "unix_socket_directories": self.directory,
                 "cluster_name": self.name,
-                "fsync": "off",
+                "fsync": "on" if self.syncs else "off",
             }
             options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
             try:

@@ -41,6 +41,11 @@ class ServerProcess:
         """What `ready` found in the log."""
         return self._found
 
+    @property
+    def pid(self):
+        """Of the process; it may have children."""
+        return self._process.pid
+
     def stop(self):
         """Ends it and all its children at once: SIGQUIT where they clean up behind themselves, then SIGKILL."""
         if self._process.poll() is None:

@@ -83,7 +83,7 @@ pub enum MigrateError {
 // === the migrations ===
 
 /// Migration `n` leads from schema `n - 1` to `n`.
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: [Migration; 13] = [
     Migration { number: 1, name: "create_records", text: include_str!("migrations/001_create_records.sql") },
     Migration { number: 2, name: "create_functions", text: include_str!("migrations/002_create_functions.sql") },
     Migration { number: 3, name: "create_operations", text: include_str!("migrations/003_create_operations.sql") },
@@ -100,9 +100,10 @@ const MIGRATIONS: [Migration; 12] = [
     },
     Migration { number: 11, name: "time_completions", text: include_str!("migrations/011_time_completions.sql") },
     Migration { number: 12, name: "open_outbox", text: include_str!("migrations/012_open_outbox.sql") },
+    Migration { number: 13, name: "enter_by_values", text: include_str!("migrations/013_enter_by_values.sql") },
 ];
 
-const SCHEMA: i32 = 12;
+const SCHEMA: i32 = 13;
 
 /// Who waits for a table has all who come later wait as well, every claim among them, and a backup keeps its tables for
 /// hours. So a migration waits for half as long as claims do before they are refused, and leaves them a pause before it

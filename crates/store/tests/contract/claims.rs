@@ -167,6 +167,7 @@ async fn repeats_write_nothing() {
         for request in [&*arguments, &format!("'shop', '{key}', 'other'")] {
             run(&client, "BEGIN ISOLATION LEVEL READ COMMITTED").await.unwrap();
             assert_ne!(try_claim(&client, request).await.unwrap().outcome, "acquired");
+            assert_eq!(text(&client, &format!("SELECT fence FROM oncegate.enter_new({request})")).await, "NULL");
             assert_eq!(text(&client, "pg_current_xact_id_if_assigned()").await, "NULL", "{key}: it took a number");
             let locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'";
             assert_eq!(text(&client, locks).await, "0", "{key}: it took a lock");

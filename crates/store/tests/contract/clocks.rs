@@ -17,6 +17,7 @@ async fn times_are_counted_from_the_call_and_not_from_the_beginning_of_its_trans
         ("new", "claim('shop', 'new', 'f')", lease),
         ("abandoned", "claim('shop', 'abandoned', 'f')", lease),
         ("entered", "enter('shop', 'entered', 'f')", lease),
+        ("entered-new", "enter_new('shop', 'entered-new', 'f')", lease),
         ("held", &format!("extend({held}, '10 min')"), "lease_until - interval '10 min'"),
         ("held", &format!("complete({held}, 201, '[]', 'paid')"), "completed_at"),
         ("another", "claim('shop', 'another', 'f')", "expires_at - retention"),

@@ -114,3 +114,72 @@ async fn an_entry_whose_savepoint_is_rolled_back_may_be_tried_again() {
     run(&client, "COMMIT").await.unwrap();
     assert_eq!(claim(&client, KEY).await.status, Some(201));
 }
+
+/// The columns of `enter_new`; `None`: nothing was entered.
+async fn enter_new(client: &Client, arguments: &str) -> Option<Answer> {
+    let call = format!("SELECT record::text, fence FROM oncegate.enter_new({arguments})");
+    let row = client.query_one(&call, &[]).await.unwrap();
+    let (record, fence) = (row.get::<_, Option<String>>(0), row.get::<_, Option<i64>>(1));
+    assert_eq!(record.is_some(), fence.is_some(), "{arguments}");
+    Some(Answer { record: record?, fence, ..Answer::default() })
+}
+
+#[tokio::test]
+async fn what_is_new_is_entered_and_completed() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    run(&client, "BEGIN ISOLATION LEVEL READ COMMITTED").await.unwrap();
+    let entered = enter_new(&client, "'shop', 'k', 'f', '1 h', 'POST /pay', 'unknown'").await.unwrap();
+    assert_eq!(entered.record, text(&client, "oncegate.record_id('shop', 'k')").await);
+    complete(&client, &entered).await.unwrap();
+    run(&client, "COMMIT").await.unwrap();
+    let row = "SELECT retention || ' ' || operation || ' ' || on_abandoned || ' ' || attempt || ' ' || state
+               FROM oncegate.records";
+    assert_eq!(text(&client, row).await, "01:00:00 POST /pay unknown 1 completed");
+    assert_eq!(enter(&client, KEY).await.status, Some(201));
+    assert_eq!(enter_new(&client, KEY).await, None, "and of what is there `enter` tells");
+}
+
+#[tokio::test]
+async fn what_is_new_and_not_completed_is_not_committed() {
+    let server = Server::migrated().await;
+    let client = server.connect().await;
+    run(&client, "BEGIN").await.unwrap();
+    assert!(enter_new(&client, KEY).await.is_some());
+    assert_eq!(code(run(&client, "COMMIT").await), "OG004");
+}
+
+#[tokio::test]
+async fn what_cannot_be_entered_as_new_is_left_to_enter() {
+    let server = Server::migrated().await;
+    let (client, holder) = (server.connect().await, server.connect().await);
+    run(&holder, "BEGIN").await.unwrap();
+    enter(&holder, "'shop', 'held', 'f'").await;
+    // Whoever waits for the holder fails by this.
+    run(&client, "SET lock_timeout = '10 s'").await.unwrap();
+    for arguments in [
+        "'shop', 'held', 'f'",
+        "repeat('s', 1025), 'k', 'f'",
+        "NULL, 'k', 'f'",
+        "'s', '', 'f'",
+        "'s', repeat('k', 256), 'f'",
+        "'s', 'a b', 'f'",
+        "'s', NULL, 'f'",
+        "'s', 'k', ''",
+        "'s', 'k', decode(repeat('aa', 65), 'hex')",
+        "'s', 'k', NULL",
+        "'s', 'k', 'f', '0'",
+        "'s', 'k', 'f', '401 days'",
+        "'s', 'k', 'f', NULL",
+        "'s', 'k', 'f', '1 h', '', 'retry'",
+        "'s', 'k', 'f', '1 h', '', NULL",
+    ] {
+        assert_eq!(enter_new(&client, arguments).await, None, "{arguments}");
+    }
+    for begin in ["BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE", "BEGIN READ ONLY"] {
+        run(&client, begin).await.unwrap();
+        assert_eq!(enter_new(&client, KEY).await, None, "{begin}");
+        run(&client, "ROLLBACK").await.unwrap();
+    }
+    assert_eq!(text(&client, "SELECT count(*) FROM oncegate.records").await, "0");
+}

@@ -7,7 +7,7 @@ use oncegate_store::postgres::{MigrateError, Migrator};
 use tokio::time::timeout;
 
 use crate::{
-    answer::{KEY, claim, complete, end_leases, run, text},
+    answer::{KEY, claim, code, complete, end_leases, run, text},
     jobs::reaped,
     server::Server,
 };
@@ -160,4 +160,28 @@ async fn an_owner_who_may_make_no_roles_migrates_all_the_same() {
     assert_eq!(text(&client, "SELECT count(*) FROM pg_roles WHERE rolname = 'oncegate_app'").await, "0");
     let keeper = server.connect_as("keeper").await;
     assert_eq!(claim(&keeper, KEY).await.outcome, "acquired");
+}
+
+#[tokio::test]
+async fn whoever_could_enter_may_enter_what_is_new() {
+    let server = Server::migrated().await;
+    let (client, mut migrator) = (server.connect().await, server.migrator().await);
+    // The schema before, with a right that was given by hand, as where no role of ours could be made.
+    run(
+        &client,
+        "DROP FUNCTION oncegate.enter_new;
+         CREATE FUNCTION oncegate.acquire(text, text, bytea, interval, interval, text, text, uuid) RETURNS int
+             LANGUAGE sql RETURN 1;
+         DELETE FROM oncegate.migrations WHERE number >= 13;
+         CREATE ROLE \"Shop\" LOGIN;
+         CREATE ROLE stranger LOGIN;
+         GRANT USAGE ON SCHEMA oncegate TO \"Shop\", stranger;
+         GRANT EXECUTE ON FUNCTION oncegate.enter TO \"Shop\"",
+    )
+    .await
+    .unwrap();
+    migrator.migrate().await.unwrap();
+    let call = "BEGIN; SELECT oncegate.enter_new('shop', 'k', 'f'); ROLLBACK";
+    run(&server.connect_as("Shop").await, call).await.unwrap();
+    assert_eq!(code(run(&server.connect_as("stranger").await, call).await), "42501");
 }

@@ -18,7 +18,8 @@ async fn an_application_needs_no_right_on_a_table() {
     run(&shop, "BEGIN").await.unwrap();
     let entered = crate::answer::ask(&shop, "enter", "'shop', 'entered', 'f'").await.unwrap();
     complete(&shop, &entered).await.unwrap();
-    run(&shop, "COMMIT; SELECT oncegate.reap(10); SELECT * FROM oncegate.abandoned, oncegate.suspected").await.unwrap();
+    run(&shop, "COMMIT; BEGIN; SELECT oncegate.enter_new('shop', 'new', 'f'); ROLLBACK").await.unwrap();
+    run(&shop, "SELECT oncegate.reap(10); SELECT * FROM oncegate.abandoned, oncegate.suspected").await.unwrap();
     run(&shop, "SELECT key, state FROM oncegate.records").await.unwrap();
     for forbidden in [
         "UPDATE oncegate.records SET state = state",

@@ -157,6 +157,7 @@ async fn the_functions_of_applications_go_by_the_primary_key_when_planned_for_a_
     for call in [
         "claim('s', 'key', 'f')",
         "enter('s', 'key', 'f')",
+        "enter_new('s', 'key', 'f')",
         "extend({}, '30 s')",
         "complete({}, 201, '[]', '')",
         "doubt({}, 'reset')",
