@@ -170,16 +170,25 @@ async fn what_cannot_be_entered_as_new_is_left_to_enter() {
         "'s', 'k', NULL",
         "'s', 'k', 'f', '0'",
         "'s', 'k', 'f', '401 days'",
+        "'s', 'k', 'f', '762 days -12 months'",
         "'s', 'k', 'f', NULL",
         "'s', 'k', 'f', '1 h', '', 'retry'",
         "'s', 'k', 'f', '1 h', '', NULL",
     ] {
         assert_eq!(enter_new(&client, arguments).await, None, "{arguments}");
     }
-    for begin in ["BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE", "BEGIN READ ONLY"] {
-        run(&client, begin).await.unwrap();
-        assert_eq!(enter_new(&client, KEY).await, None, "{begin}");
+    for how in [
+        "ISOLATION LEVEL REPEATABLE READ",
+        "ISOLATION LEVEL SERIALIZABLE",
+        "ISOLATION LEVEL READ UNCOMMITTED",
+        "READ ONLY",
+    ] {
+        run(&client, &format!("BEGIN {how}")).await.unwrap();
+        assert_eq!(enter_new(&client, KEY).await, None, "{how}");
         run(&client, "ROLLBACK").await.unwrap();
     }
+    run(&client, "BEGIN ISOLATION LEVEL READ UNCOMMITTED").await.unwrap();
+    assert_eq!(enter(&client, KEY).await.outcome, "acquired", "by name only it is less strict");
+    run(&client, "ROLLBACK").await.unwrap();
     assert_eq!(text(&client, "SELECT count(*) FROM oncegate.records").await, "0");
 }

@@ -170,8 +170,6 @@ async fn whoever_could_enter_may_enter_what_is_new() {
     run(
         &client,
         "DROP FUNCTION oncegate.enter_new;
-         CREATE FUNCTION oncegate.acquire(text, text, bytea, interval, interval, text, text, uuid) RETURNS int
-             LANGUAGE sql RETURN 1;
          DELETE FROM oncegate.migrations WHERE number >= 13;
          CREATE ROLE \"Shop\" LOGIN;
          CREATE ROLE stranger LOGIN;

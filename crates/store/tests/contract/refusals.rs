@@ -102,6 +102,7 @@ async fn arguments_out_of_range_are_refused_by_name() {
         ("'s', 'k', 'f', lease => '61 min'", "lease length"),
         ("'s', 'k', 'f', lease => NULL", "NULL"),
         ("'s', 'k', 'f', retention => '401 days'", "retention"),
+        ("'s', 'k', 'f', retention => '762 days -12 months'", "retention"),
         ("'s', 'k', 'f', retention => '10 s'", "must outlive its lease"),
         ("'s', 'k', 'f', on_abandoned => 'retry'", "on_abandoned"),
     ] {

@@ -13,15 +13,16 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = oncegate, pg_temp SET enable
 #variable_conflict use_column
 DECLARE
     at   CONSTANT timestamptz := clock_timestamp();
-    life CONSTANT interval    := exact(enter_new.retention);
+    life interval;
 BEGIN
     -- As `check_transaction`, `check_lengths` and `request` have it.
     IF current_setting('transaction_isolation') = 'read committed' AND current_setting('transaction_read_only') = 'off'
-       AND life > interval '0' AND life <= interval '400 days'
+       AND enter_new.retention > interval '0' AND enter_new.retention <= interval '400 days'
        AND octet_length(enter_new.scope) <= 1024 AND octet_length(enter_new.key) BETWEEN 1 AND 255
        AND enter_new.key !~ '[^!-~]' AND octet_length(enter_new.fingerprint) BETWEEN 1 AND 64
        AND enter_new.on_abandoned IN ('takeover', 'unknown') THEN
         record := record_id(enter_new.scope, enter_new.key);
+        life := exact(enter_new.retention);
         -- Looks before it locks, so that a repeat locks nothing and writes nothing.
         IF (SELECT true FROM records AS r WHERE r.record = enter_new.record) IS NULL
            AND pg_try_advisory_xact_lock(lock_id(enter_new.record)) THEN
@@ -62,7 +63,7 @@ BEGIN
 END
 $$;
 
--- claim: as in 007, and a new key by values.
+-- claim: as in 007, and a new key by values. The `acquire` that it called there stays for calls that are on their way.
 CREATE OR REPLACE FUNCTION oncegate.claim(
     scope text, key text, fingerprint bytea, lease interval DEFAULT '30 s', retention interval DEFAULT '24 h',
     operation text DEFAULT '', on_abandoned text DEFAULT 'takeover', owner uuid DEFAULT NULL)
@@ -72,11 +73,12 @@ LANGUAGE plpgsql SECURITY DEFINER ROWS 1 SET search_path = oncegate, pg_temp SET
 #variable_conflict use_column
 DECLARE
     at     CONSTANT timestamptz := clock_timestamp();
-    length CONSTANT interval    := exact(claim.lease);
-    life   CONSTANT interval    := exact(claim.retention);
+    length interval;
+    life   interval;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' OR current_setting('transaction_read_only') <> 'off'
-       OR length < interval '100 ms' OR length > interval '1 h' OR length > life OR life > interval '400 days' THEN
+       OR claim.lease < interval '100 ms' OR claim.lease > interval '1 h' OR claim.lease > claim.retention
+       OR claim.retention > interval '400 days' THEN
         PERFORM check_transaction();
         PERFORM check_lengths(claim.lease, claim.retention);
     END IF;
@@ -91,8 +93,10 @@ BEGIN
     -- As `request` has it, which says what is wrong.
     IF octet_length(claim.scope) <= 1024 AND octet_length(claim.key) BETWEEN 1 AND 255 AND claim.key !~ '[^!-~]'
        AND octet_length(claim.fingerprint) BETWEEN 1 AND 64 AND claim.on_abandoned IN ('takeover', 'unknown')
-       AND length IS NOT NULL AND life IS NOT NULL THEN
+       AND claim.lease IS NOT NULL AND claim.retention IS NOT NULL THEN
         record := record_id(claim.scope, claim.key);
+        length := exact(claim.lease);
+        life := exact(claim.retention);
         -- Looks before it locks, so that a repeat locks nothing and writes nothing.
         IF (SELECT true FROM records AS r WHERE r.record = claim.record) IS NULL
            AND pg_try_advisory_xact_lock(lock_id(claim.record)) THEN
@@ -115,8 +119,6 @@ BEGIN
 END
 $$;
 
-DROP FUNCTION oncegate.acquire(text, text, bytea, interval, interval, text, text, uuid);
-
 -- complete: as in 007, by two statements.
 CREATE OR REPLACE FUNCTION oncegate.complete(
     record uuid, fence bigint, status integer, headers jsonb, body bytea, retention interval DEFAULT NULL)
@@ -124,7 +126,7 @@ RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = oncegate, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    life    CONSTANT interval := exact(complete.retention);
+    life    interval;
     present records;
 BEGIN
     IF complete.retention <= interval '0' OR complete.retention > interval '400 days' THEN
@@ -138,6 +140,7 @@ BEGIN
         RAISE EXCEPTION 'headers are not a JSON array of [name, value] pairs of strings in Latin-1'
             USING ERRCODE = '22023';
     END IF;
+    life := exact(complete.retention);
     UPDATE records AS r
     SET state = 'completed', status = complete.status, completed_at = clock_timestamp(),
         retention = coalesce(life, r.retention), expires_at = clock_timestamp() + coalesce(life, r.retention),
@@ -166,7 +169,7 @@ DECLARE
 BEGIN
     FOR who IN
         SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END
-        FROM pg_catalog.pg_proc AS p, pg_catalog.aclexplode(p.proacl) AS a
+        FROM pg_catalog.pg_proc AS p, pg_catalog.aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
         WHERE p.oid = 'oncegate.enter(text, text, bytea, interval, interval, text, text, uuid)'::regprocedure
           AND a.privilege_type = 'EXECUTE'
     LOOP

@@ -68,6 +68,16 @@ async fn hold_back(place: &Place) {
     place.sql("ALTER FUNCTION oncegate.apply_batch RENAME TO apply_batch_held").await;
 }
 
+/// From now on PostgreSQL refuses these rows, by a code of nobody's.
+async fn refuse(place: &Place, which: &str) {
+    let trigger = format!(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN IF {which} THEN RAISE EXCEPTION 'not this one' USING ERRCODE = 'ZZ001'; END IF; RETURN NEW; END $$;
+         CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse()"
+    );
+    place.sql(&trigger).await;
+}
+
 async fn let_go(place: &Place) {
     place.sql("ALTER FUNCTION oncegate.apply_batch_held RENAME TO apply_batch").await;
 }

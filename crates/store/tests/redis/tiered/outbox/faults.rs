@@ -1,6 +1,9 @@
 //! The front lost or stopped with an outbox that is not drained; gateways that die with theirs.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use oncegate_core::{Claim, ClaimRequest, ErrorKind, Lease, Store, Written};
 use oncegate_store::tiered::TieredStore;
@@ -11,7 +14,7 @@ use super::{
         load,
         place::{Place, acquire, until},
     },
-    calm, hasty, hold_back, is_in_flight, let_go, long, open, pass_quiet,
+    calm, hasty, hold_back, is_in_flight, let_go, long, open, pass_quiet, refuse,
 };
 use crate::{
     fixture::{repeat, request, response},
@@ -120,20 +123,35 @@ async fn what_a_gateway_leaves_that_dies_is_drained_from_a_cluster_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_leaves_that_dies_is_drained_while_its_slot_moves() {
+    let (place, cluster) = (Place::start().await, Cluster::start().await);
+    let place = place.behind(&cluster.address()).with_outbox();
+    let other = open(&place, calm()).await;
+    let keys: Vec<_> = (0..60).map(|number| format!("k{number}")).collect();
+    die_with(&place, &keys.iter().map(|key| &**key).collect::<Vec<_>>()).await;
+    let tag = format!("{{{:02x}}}", request("k0").id.digest().as_bytes()[0]);
+    let parts = AtomicUsize::new(0);
+    // First nothing of it has moved, then all of it, and nobody was told.
+    let meanwhile = async || {
+        if parts.fetch_add(1, Ordering::Relaxed) == 1 {
+            let_go(&place).await;
+            until("every effect has its row", async || place.count("records").await == 60).await;
+        }
+    };
+    cluster.move_slot_of(&tag, meanwhile).await;
+    assert!(parts.into_inner() > 1);
+    assert_eq!(place.count("responses").await, 1);
+    assert!(is_replayed(&other, &request("k0")).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_refused_of_what_the_dead_have_left_holds_up_nothing_else() {
     let place = Place::start().await.with_outbox();
     let _other = open(&place, calm()).await;
     let keys: Vec<_> = (0..40).map(|number| format!("k{number}")).collect();
     die_with(&place, &keys.iter().map(|key| &**key).collect::<Vec<_>>()).await;
-    place
-        .sql(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN IF NEW.key IN ('k3', 'k20') THEN RAISE EXCEPTION 'not this one' USING ERRCODE = 'ZZ001'; END IF;
-             RETURN NEW; END $$;
-             CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse();
-             ALTER TABLE oncegate.records ADD CONSTRAINT antidote CHECK (key <> 'k7')",
-        )
-        .await;
+    refuse(&place, "NEW.key IN ('k3', 'k20')").await;
+    place.sql("ALTER TABLE oncegate.records ADD CONSTRAINT antidote CHECK (key <> 'k7')").await;
     let_go(&place).await;
     until("the others have their rows", async || place.count("records").await == 37).await;
     until("what can never have one is set aside", async || place.count("poison").await == 1).await;

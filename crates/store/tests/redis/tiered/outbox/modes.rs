@@ -19,7 +19,7 @@ use super::{
         front::{execute, is_replayed},
         place::{PATIENCE, Place, acquire, until},
     },
-    calm, hasty, hold_back, is_in_flight, let_go, long, open, pass_quiet,
+    calm, hasty, hold_back, is_in_flight, let_go, long, open, pass_quiet, refuse,
 };
 use crate::{
     fixture::{repeat, request, response},
@@ -319,6 +319,30 @@ async fn a_claim_that_postgresql_has_lost_is_written_with_its_completion() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_whose_claim_postgresql_has_lost_is_kept_until_the_front_says_what_it_has() {
+    let place = Place::start().await.with_outbox();
+    let late = Arc::<Late>::default();
+    let mut options = late.options();
+    options.front_timeout = Duration::from_secs(2);
+    let store = open(&place, options).await;
+    let lease = acquire(&store, &request("k")).await;
+    store.drained().await;
+    hold_back(&place).await;
+    assert_eq!(store.complete(&lease, &response(201)).await.unwrap(), Written::Done);
+    place.sql("DELETE FROM oncegate.records; DELETE FROM oncegate.graves").await;
+    place.redis.lock().await.pause();
+    place.forget_asked().await;
+    let_go(&place).await;
+    until("PostgreSQL was asked again, for the front did not answer", async || place.asked("apply_batch").await > 1)
+        .await;
+    assert_eq!((place.count("records").await, late.count()), (0, 0));
+    place.redis.lock().await.resume();
+    store.drained().await;
+    assert_eq!((place.count("records").await, place.count("responses").await, late.count()), (1, 1, 0));
+    until("it is replayed", async || is_replayed(&store, &request("k")).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_switch_that_a_failover_has_lost_is_not_believed_in_any_more() {
     let place = Place::start().await.with_outbox();
     let store = open(&place, calm()).await;
@@ -343,13 +367,7 @@ async fn a_switch_that_a_failover_has_lost_is_not_believed_in_any_more() {
 async fn an_entry_that_alone_is_refused_for_long_is_set_aside_whatever_the_reason() {
     let place = Place::start().await.with_outbox();
     let store = open(&place, calm()).await;
-    place
-        .sql(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN IF NEW.key = 'refused' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
-             CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse()",
-        )
-        .await;
+    refuse(&place, "NEW.key = 'refused'").await;
     acquire(&store, &request("refused")).await;
     acquire(&store, &request("other")).await;
     until("it is set aside", async || place.count("poison").await == 1).await;
