@@ -81,7 +81,7 @@ def enter(
     """A claim in the caller's own transaction, outside of savepoints; that transaction must complete too."""
     life = _seconds(retention)
     cursor.execute(ENTER_NEW, (scope, key, fingerprint, life, operation))
-    # A row as text, `(record,fence)`: to select from the function would cost the database twice as much.
+    # A row as text, `(record,fence)`: to select from the function would cost the database a quarter more of the call.
     record, fence = cursor.fetchone()[0][1:-1].split(",")
     if record:
         return Claim("acquired", _record(record), int(fence), 1)

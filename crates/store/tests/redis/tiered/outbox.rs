@@ -68,6 +68,10 @@ async fn hold_back(place: &Place) {
     place.sql("ALTER FUNCTION oncegate.apply_batch RENAME TO apply_batch_held").await;
 }
 
+async fn let_go(place: &Place) {
+    place.sql("ALTER FUNCTION oncegate.apply_batch_held RENAME TO apply_batch").await;
+}
+
 /// From now on PostgreSQL refuses these rows, by a code of nobody's.
 async fn refuse(place: &Place, which: &str) {
     let trigger = format!(
@@ -76,10 +80,6 @@ async fn refuse(place: &Place, which: &str) {
          CREATE TRIGGER refuse BEFORE INSERT ON oncegate.records FOR EACH ROW EXECUTE FUNCTION refuse()"
     );
     place.sql(&trigger).await;
-}
-
-async fn let_go(place: &Place) {
-    place.sql("ALTER FUNCTION oncegate.apply_batch_held RENAME TO apply_batch").await;
 }
 
 /// What a repeat is told until it is in flight: that it cannot be told.
